@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules R1 to R13 for one session (docs/policy.md): what the daemon, replay and the library's
+ * local fallback all run. Pure: no clock, allocation, I/O or logging; memory is the caller's, and
+ * the same inputs give the same answers bit for bit. One thread at a time per session.
+ *
+ * The arbiter for many sessions (R20 to R27) will stand beside this file, in arbiter.[ch]: it sees
+ * every boundary before policy_decide and may replace its verdict with the reasons that come
+ * earlier in R7 (quiet, reclaim) or with neighbour_need. */
+#pragma once
+
+#include "daemon/policy/ledger.h"
+#include "proto/base/answer.h"
+
+/* Settings of the daemon that decisions read; checked by policy_check_settings. */
+struct policy_settings {
+    double margin;       /* learned = peak x margin */
+    double cap_fraction; /* cap = total x cap_fraction */
+    double min_free;     /* floor = total x min_free */
+    enum policy policy;
+    enum mode mode;
+    bool allow_never;
+};
+
+/* What a session chose in its hello; members that are none follow the settings. */
+struct policy_choice {
+    enum policy policy;
+    bool has_min_free;
+    double min_free;
+    enum stage_end stage_end; /* ADVISE: stage_end requests are unforced boundaries (R4) */
+    bool brackets;            /* R21 */
+};
+
+struct policy_session {
+    uint64_t number;
+    struct policy_choice choice;
+    struct ledger ledger;
+    struct resume state; /* everything that survives a reconnect */
+    struct answer last;  /* last.n == 0: nothing was decided yet in this connection */
+};
+
+/* R13: tells the caller that a notice is due. */
+struct policy_notice {
+    bool uncovered;
+    uint64_t old_peak, new_peak;
+};
+
+/* R11: 0, or ERR_INVALID with *ret_key naming the setting that is out of range. */
+int policy_check_settings(const struct policy_settings *s, const char **ret_key) _must_check_;
+
+/* R11, R11a: may a session have that choice under these settings? 0, ERR_INVALID,
+ * ERR_UNSUPPORTED (demand is planned) or ERR_POLICY_NOT_ALLOWED. */
+int policy_check_choice(const struct policy_settings *s,
+                        const struct policy_choice *choice) _must_check_;
+
+/* Starts a session; resume may be NULL for a fresh one, and is copied. */
+void policy_session_init(struct policy_session *p, uint64_t number,
+                         const struct policy_choice *choice, const struct resume *resume);
+
+/* R1. 1: attached (the node is linked), 0: that id was attached already (the node is unused),
+ * ERR_OVERFLOW: nothing changed. */
+int policy_attach(struct policy_session *p, struct stager *node) _must_check_;
+
+/* R2, R3. Returns the node to free, NULL for an unknown id. */
+struct stager *policy_detach(struct policy_session *p, const char *id) _must_check_;
+
+/* R11c. The caller clamps to the device where it knows the total. */
+void policy_set_peak(struct policy_session *p, uint64_t peak_bytes);
+
+/* R12, R21: ERR_BAD_STATE for a second begin or an end without one; a busy phase of a session
+ * without brackets is ERR_BAD_STATE too. */
+int policy_warmup(struct policy_session *p, enum phase phase) _must_check_;
+int policy_busy(struct policy_session *p, enum phase phase) _must_check_;
+
+/* R26: what the worker's allocator holds after a release; cached becomes the residue. */
+void policy_released(struct policy_session *p, uint64_t reserved, uint64_t allocated);
+
+/* R4 to R8, R10 to R13. newest is the probe's sample, NULL where there is none that is fresh. */
+void policy_decide(const struct policy_settings *s, struct policy_session *p,
+                   const struct boundary *b, const struct sample *newest, struct answer *ret,
+                   struct policy_notice *ret_notice);
+
+/* The three products of docs/policy.md, and nothing else in floating point: bytes x fraction in
+ * IEEE doubles, truncated, saturating at 2^64-1. */
+uint64_t policy_product(uint64_t bytes, double fraction);
+
+/* R5 before an observation, for showing: learned, and what budget a session has on that total. */
+uint64_t policy_learned(const struct policy_settings *s, const struct policy_session *p);
+uint64_t policy_cap(const struct policy_settings *s, const struct policy_session *p,
+                    uint64_t total_bytes);
+uint64_t policy_budget(const struct policy_settings *s, const struct policy_session *p,
+                       uint64_t total_bytes);
+uint64_t policy_floor(const struct policy_settings *s, const struct policy_session *p,
+                      uint64_t total_bytes);
+
+/* The policy in force for this session. */
+enum policy policy_effective(const struct policy_settings *s, const struct policy_session *p);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What crosses rooms about one decision: the answer with its inputs (R8), what a boundary reports,
+ * a sample of device memory, and what a session carries over a reconnect (R29). Plain data. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+#include "proto/base/limits.h"
+#include "proto/base/terms.h"
+
+/* One reading of device memory. A member without `has` was not read. */
+struct sample {
+    struct opt_u64 free, total;
+    uint64_t age_ns; /* when it is used: time since it was taken */
+    enum source source;
+};
+
+/* What a worker reports when it asks. free and total are its own pair (R11b): one without the
+ * other counts as none. */
+struct boundary {
+    enum force force; /* FORCE_NONE: an unforced boundary */
+    struct opt_u64 reserved, allocated, releasable, free, total;
+    char component[LIMIT_NAME_SIZE]; /* "" where the worker did not name it */
+};
+
+/* R8. budget, capped, floor and cap are of before this observation, peak and learned of after. */
+struct answer {
+    enum decision decision; /* what the worker is told */
+    enum decision would;    /* in shadow mode what it would have been told, else `decision` */
+    enum reason reason;
+    struct opt_u64 cached, free, total, age_ns, floor, cap, budget, capped;
+    uint64_t peak, learned, staged_bytes;
+    uint32_t stager_count;
+    bool warmup;
+    uint64_t session, n; /* n: the session's decisions, from 1 */
+};
+
+/* Counts of one session since its worker opened it; they survive a reconnect. */
+struct counts {
+    uint64_t retained;
+    uint64_t cold_start_releases; /* R12: unforced, inside a warm-up window */
+    uint64_t serving_releases;    /* R12: unforced, outside */
+    uint64_t uncovered;           /* R13 */
+    uint64_t forced[FORCE_MAX];   /* by cause */
+    uint64_t local[CAUSE_MAX];    /* R28: answered by the library itself, by cause */
+};
+
+/* R29: absolute state that a client registers again; a fresh session has all of it zero. */
+struct resume {
+    uint64_t peak, n;
+    bool in_warmup, warmup_ended, busy;
+    struct opt_u64 residue, reserved, allocated; /* last report */
+    struct opt_u64 cap_bytes, pin_bytes;         /* R31 */
+    int32_t priority;
+    uint64_t revision;
+    struct counts counts;
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/terms.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define X(name, value, word) {value, word},
+const struct term decision_terms[] = {DECISION_MAP(X){0, NULL}};
+const struct term reason_terms[] = {REASON_MAP(X){0, NULL}};
+const struct term force_terms[] = {FORCE_MAP(X){0, NULL}};
+const struct term policy_terms[] = {POLICY_MAP(X){0, NULL}};
+const struct term mode_terms[] = {MODE_MAP(X){0, NULL}};
+const struct term stage_end_terms[] = {STAGE_END_MAP(X){0, NULL}};
+const struct term source_terms[] = {SOURCE_MAP(X){0, NULL}};
+const struct term phase_terms[] = {PHASE_MAP(X){0, NULL}};
+const struct term cause_terms[] = {CAUSE_MAP(X){0, NULL}};
+const struct term feature_terms[] = {FEATURE_MAP(X){0, NULL}};
+#undef X
+
+const char *term_word(const struct term *table, int value)
+{
+    for (; table->word; table++)
+        if (table->value == value)
+            return table->word;
+    return "-";
+}
+
+int term_value(const struct term *table, const char *word)
+{
+    for (; table->word; table++)
+        if (strcmp(table->word, word) == 0)
+            return table->value;
+    return 0;
+}

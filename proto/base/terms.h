@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of docs/policy.md as enums, spelled alike in C, protocol, traces, logs and metrics.
+ * Numbers travel on the wire: never reuse one. 0 always means "none". */
+#pragma once
+
+#include <stdint.h>
+
+/* What a worker is told to do. KEEP: whatever it would do without us (R30). */
+#define DECISION_MAP(X)                                                                            \
+    X(RETAIN, 1, "retain")                                                                         \
+    X(RELEASE, 2, "release")                                                                       \
+    X(KEEP, 3, "keep")
+
+/* R7, in order of precedence. */
+#define REASON_MAP(X)                                                                              \
+    X(FORCED, 1, "forced")                                                                         \
+    X(TELEMETRY_UNAVAILABLE, 2, "telemetry_unavailable")                                           \
+    X(QUIET, 3, "quiet")                                                                           \
+    X(RECLAIM, 4, "reclaim")                                                                       \
+    X(POLICY_ALWAYS, 5, "policy_always")                                                           \
+    X(POLICY_NEVER, 6, "policy_never")                                                             \
+    X(CACHED_OVER_BUDGET, 7, "cached_over_budget")                                                 \
+    X(LOW_FREE_MEMORY, 8, "low_free_memory")                                                       \
+    X(NEIGHBOUR_NEED, 9, "neighbour_need")                                                         \
+    X(WITHIN_BUDGET, 10, "within_budget")
+
+/* R4: why a worker forces a release. */
+#define FORCE_MAP(X)                                                                               \
+    X(FAILURE, 1, "failure")                                                                       \
+    X(OOM_RETRY, 2, "oom_retry")                                                                   \
+    X(STAGE_END, 3, "stage_end")                                                                   \
+    X(OPERATOR, 4, "operator")
+
+/* R5, R11a, R32. */
+#define POLICY_MAP(X)                                                                              \
+    X(LEARNED, 1, "learned")                                                                       \
+    X(FIXED, 2, "fixed")                                                                           \
+    X(ALWAYS, 3, "always")                                                                         \
+    X(NEVER, 4, "never")                                                                           \
+    X(DEMAND, 5, "demand")
+
+/* R30. The lower of two modes wins where client and daemon differ. */
+#define MODE_MAP(X)                                                                                \
+    X(OFF, 1, "off")                                                                               \
+    X(SHADOW, 2, "shadow")                                                                         \
+    X(ON, 3, "on")
+
+/* R4: what a stage_end request means for this host. */
+#define STAGE_END_MAP(X)                                                                           \
+    X(FORCE, 1, "force")                                                                           \
+    X(ADVISE, 2, "advise")
+
+/* Where a reading of device memory comes from. */
+#define SOURCE_MAP(X)                                                                              \
+    X(NVML, 1, "nvml")                                                                             \
+    X(CUDA, 2, "cuda")                                                                             \
+    X(MEMINFO, 3, "meminfo")                                                                       \
+    X(SIM, 4, "sim")                                                                               \
+    X(WORKER, 5, "worker")
+
+/* Warm-up windows (R12), brackets (R21) and idle waits have a begin and an end. */
+#define PHASE_MAP(X)                                                                               \
+    X(BEGIN, 1, "begin")                                                                           \
+    X(END, 2, "end")
+
+/* R28: why the library answered by itself. */
+#define CAUSE_MAP(X)                                                                               \
+    X(NO_DAEMON, 1, "no_daemon")                                                                   \
+    X(DEADLINE, 2, "deadline")                                                                     \
+    X(BACK_OFF, 3, "back_off")                                                                     \
+    X(BROKEN, 4, "broken")                                                                         \
+    X(REFUSED, 5, "refused")                                                                       \
+    X(LOCKED, 6, "locked")
+
+/* Bits of a hello: what the session can do. Unknown bits are ignored. */
+#define FEATURE_MAP(X)                                                                             \
+    X(BRACKETS, 1, "brackets")                                                                     \
+    X(RECLAIM, 2, "reclaim")                                                                       \
+    X(BACKGROUND, 4, "background")                                                                 \
+    X(PARTIAL, 8, "partial")
+
+enum decision {
+    DECISION_NONE = 0,
+#define X(name, value, word) DECISION_##name = value,
+    DECISION_MAP(X)
+#undef X
+};
+enum reason {
+    REASON_NONE = 0,
+#define X(name, value, word) REASON_##name = value,
+    REASON_MAP(X)
+#undef X
+    REASON_MAX
+};
+enum force {
+    FORCE_NONE = 0,
+#define X(name, value, word) FORCE_##name = value,
+    FORCE_MAP(X)
+#undef X
+    FORCE_MAX
+};
+enum policy {
+    POLICY_NONE = 0,
+#define X(name, value, word) POLICY_##name = value,
+    POLICY_MAP(X)
+#undef X
+};
+enum mode {
+    MODE_NONE = 0,
+#define X(name, value, word) MODE_##name = value,
+    MODE_MAP(X)
+#undef X
+};
+enum stage_end {
+    STAGE_END_NONE = 0,
+#define X(name, value, word) STAGE_END_##name = value,
+    STAGE_END_MAP(X)
+#undef X
+};
+enum source {
+    SOURCE_NONE = 0,
+#define X(name, value, word) SOURCE_##name = value,
+    SOURCE_MAP(X)
+#undef X
+};
+enum phase {
+    PHASE_NONE = 0,
+#define X(name, value, word) PHASE_##name = value,
+    PHASE_MAP(X)
+#undef X
+};
+enum cause {
+    CAUSE_NONE = 0,
+#define X(name, value, word) CAUSE_##name = value,
+    CAUSE_MAP(X)
+#undef X
+    CAUSE_MAX
+};
+enum feature {
+#define X(name, value, word) FEATURE_##name = value,
+    FEATURE_MAP(X)
+#undef X
+};
+
+/* One row of a word table; a table ends with a NULL word. */
+struct term {
+    int value;
+    const char *word;
+};
+
+extern const struct term decision_terms[], reason_terms[], force_terms[], policy_terms[],
+    mode_terms[], stage_end_terms[], source_terms[], phase_terms[], cause_terms[], feature_terms[];
+
+/* The word of a value, "-" for 0 and for a value that is not in the table. */
+const char *term_word(const struct term *table, int value);
+
+/* The value of a word, 0 where there is none. */
+int term_value(const struct term *table, const char *word);
+
+#define decision_word(v)  term_word(decision_terms, v)
+#define reason_word(v)    term_word(reason_terms, v)
+#define force_word(v)     term_word(force_terms, v)
+#define policy_word(v)    term_word(policy_terms, v)
+#define mode_word(v)      term_word(mode_terms, v)
+#define stage_end_word(v) term_word(stage_end_terms, v)
+#define source_word(v)    term_word(source_terms, v)
+#define phase_word(v)     term_word(phase_terms, v)
+#define cause_word(v)     term_word(cause_terms, v)
