@@ -17,7 +17,13 @@
 
 enum backend { BACKEND_AUTO, BACKEND_NVML, BACKEND_CUDA, BACKEND_WORKER };
 
-enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_NOTICE, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+enum log_level {
+    LOG_LEVEL_ERROR,
+    LOG_LEVEL_WARNING,
+    LOG_LEVEL_NOTICE,
+    LOG_LEVEL_INFO,
+    LOG_LEVEL_DEBUG
+};
 
 typedef double config_FRACTION;
 typedef double config_MARGIN;

@@ -8,7 +8,8 @@
 #include "proto/base/attr.h"
 #include "proto/base/limits.h"
 
-/* 4,096 stagers make chains of 64: an attach stays below a microsecond for what models really have */
+/* 4,096 stagers make chains of 64: an attach stays below a microsecond for what models really have
+ */
 #define LEDGER_BUCKETS 64
 
 struct stager {

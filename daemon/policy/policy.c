@@ -197,8 +197,7 @@ static void fill_inputs(const struct policy_settings *s, const struct policy_ses
     if (a->total.has || policy == POLICY_ALWAYS || policy == POLICY_NEVER)
         a->budget = opt_u64(policy_budget(s, p, a->total.v));
     if (a->cached.has && a->cap.has)
-        a->capped =
-            opt_u64(a->cached.v <= policy_learned(s, p) && a->cached.v > a->cap.v ? 1 : 0);
+        a->capped = opt_u64(a->cached.v <= policy_learned(s, p) && a->cached.v > a->cap.v ? 1 : 0);
 }
 
 /* R5, R6, R7 for an unforced boundary, on the inputs that fill_inputs left. */
@@ -251,6 +250,12 @@ static void count(struct policy_session *p, const struct answer *a, uint64_t old
     }
 }
 
+/* R30 */
+static enum mode effective_mode(const struct policy_settings *s, const struct policy_session *p)
+{
+    return p->choice.mode != MODE_NONE && p->choice.mode < s->mode ? p->choice.mode : s->mode;
+}
+
 static bool is_forced(const struct policy_session *p, const struct boundary *b)
 {
     if (b->force == FORCE_STAGE_END && p->choice.stage_end == STAGE_END_ADVISE)
@@ -285,7 +290,7 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
             p->state.peak = bytes_max(p->state.peak, a.cached.v);
         count(p, &a, old_peak, ret_notice);
     }
-    a.decision = s->mode == MODE_ON ? a.would : DECISION_KEEP; /* R30 */
+    a.decision = effective_mode(s, p) == MODE_ON ? a.would : DECISION_KEEP;
     a.peak = p->state.peak;
     a.learned = policy_learned(s, p);
     p->last = a;

@@ -28,6 +28,7 @@ struct policy_choice {
     double min_free;
     enum stage_end stage_end; /* ADVISE: stage_end requests are unforced boundaries (R4) */
     bool brackets;            /* R21 */
+    enum mode mode;           /* R30: the lower of this and the daemon's counts; NONE is on */
 };
 
 struct policy_session {

@@ -22,8 +22,8 @@ struct probe_request {
 
 struct probe_reply {
     uint32_t magic, seq, op;
-    int32_t status;          /* 0, or the driver's error number; see text */
-    uint32_t source;         /* enum source */
+    int32_t status;  /* 0, or the driver's error number; see text */
+    uint32_t source; /* enum source */
     uint32_t has_free, has_total, has_minor, integrated;
     uint32_t minor, compute_mode, reserved;
     uint64_t free_bytes, total_bytes;
@@ -35,12 +35,12 @@ struct probe_reply {
 #define PROBE_EXIT_MAP(X)                                                                          \
     X(OK, 0, "closed")                                                                             \
     X(USAGE, 2, "usage")                                                                           \
-    X(NO_DRIVER, 10, "no_driver")       /* no library, or a stub */                                \
-    X(NO_DEVICE, 11, "no_device")       /* none, or none of that name */                           \
-    X(MISMATCH, 12, "driver_mismatch")  /* upgraded under us: reboot or reload */                  \
-    X(UNAVAILABLE, 13, "unavailable")   /* exclusive mode, fabric manager, MPS: try later */       \
-    X(LOST, 14, "lost")                 /* fallen off the bus, needs a reset */                    \
-    X(DEAD, 15, "context_dead")         /* sticky error: this process is finished */               \
+    X(NO_DRIVER, 10, "no_driver")      /* no library, or a stub */                                 \
+    X(NO_DEVICE, 11, "no_device")      /* none, or none of that name */                            \
+    X(MISMATCH, 12, "driver_mismatch") /* upgraded under us: reboot or reload */                   \
+    X(UNAVAILABLE, 13, "unavailable")  /* exclusive mode, fabric manager, MPS: try later */        \
+    X(LOST, 14, "lost")                /* fallen off the bus, needs a reset */                     \
+    X(DEAD, 15, "context_dead")        /* sticky error: this process is finished */                \
     X(FAILED, 16, "failed")
 
 enum {

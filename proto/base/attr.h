@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define _must_check_     __attribute__((warn_unused_result))
-#define _printf_(f, a)   __attribute__((format(printf, f, a)))
-#define _cleanup_(fn)    __attribute__((cleanup(fn)))
-#define ARRAY_SIZE(a)    (sizeof(a) / sizeof((a)[0]))
+#define _must_check_                  __attribute__((warn_unused_result))
+#define _printf_(f, a)                __attribute__((format(printf, f, a)))
+#define _cleanup_(fn)                 __attribute__((cleanup(fn)))
+#define ARRAY_SIZE(a)                 (sizeof(a) / sizeof((a)[0]))
 #define container_of(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
 /* Hands a pointer on and forgets it here, so that the cleanup of its variable does nothing. */

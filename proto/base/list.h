@@ -40,4 +40,5 @@ static inline void list_remove(struct list *node)
 
 /* The body may remove the current node. */
 #define list_for_each(pos, tmp, head)                                                              \
-    for (struct list *pos = (head)->next, *tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
+    for (struct list *pos = (head)->next, *tmp = pos->next; pos != (head);                         \
+         pos = tmp, tmp = pos->next)

@@ -90,14 +90,14 @@ enum reason {
 #define X(name, value, word) REASON_##name = value,
     REASON_MAP(X)
 #undef X
-    REASON_MAX
+        REASON_MAX
 };
 enum force {
     FORCE_NONE = 0,
 #define X(name, value, word) FORCE_##name = value,
     FORCE_MAP(X)
 #undef X
-    FORCE_MAX
+        FORCE_MAX
 };
 enum policy {
     POLICY_NONE = 0,
@@ -134,7 +134,7 @@ enum cause {
 #define X(name, value, word) CAUSE_##name = value,
     CAUSE_MAP(X)
 #undef X
-    CAUSE_MAX
+        CAUSE_MAX
 };
 enum feature {
 #define X(name, value, word) FEATURE_##name = value,

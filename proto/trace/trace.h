@@ -20,9 +20,11 @@
 #define TRACE_PAIRS_MAX  48
 #define TRACE_ERROR_SIZE 256
 
-/* X(NAME, word, required keys, optional keys that have a form) with keys as "key:form ...";
- * forms: u (u64 or -), i (integer), t (seconds), d (double), b (0 or 1), n (name), s (any text),
- * and p/r/... for words of proto/base/terms.h. The table stands in trace.c. */
+/* Each verb has a row in trace.c: its word, its required keys and the optional keys that have a form,
+ * as "key:form ...". Forms: u (u64), i (32 bits, may be negative), t (seconds), d (double), b (0 or
+ * 1), B (true or false), n (name), s (any text), w (RFC 3339), l (numbers with commas), f (features:
+ * a number or words with commas), and the words of terms.h: p policy, m mode, e stage_end, r force,
+ * h phase, o source; k the kind of a lease. */
 enum trace_verb {
     TRACE_NONE = 0, /* a comment or an empty line */
     TRACE_CONFIG,
@@ -109,7 +111,10 @@ void trace_put_double(struct trace_writer *w, const char *key, double value); /*
 void trace_put_time(struct trace_writer *w, const char *key, uint64_t ns);
 void trace_put_text(struct trace_writer *w, const char *key, const char *value);
 void trace_put_boundary(struct trace_writer *w, const struct boundary *b); /* R8's inputs */
-/* peak n warmup busy ...: only what differs from a fresh session */
+/* peak n warmup busy residue cap pin priority rev, and beyond docs/trace-format.md: warmup_ended
+ * (a window ended, R13), reserved and allocated (of the last report), retained cold serving
+ * uncovered (the counts of R12 and R13), forced and local (counts by cause, "1,0,2" from cause 1
+ * on). Only what differs from a fresh session. */
 void trace_put_resume(struct trace_writer *w, const struct resume *state);
 void trace_put_answer(struct trace_writer *w, enum trace_outcome outcome); /* " -> retain" */
 void trace_put_decision(struct trace_writer *w, const struct answer *a);   /* outcome and R8 keys */
