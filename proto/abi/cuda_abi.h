@@ -53,81 +53,79 @@ struct CUABI_TAG(CUmemPoolProps_st) {
     unsigned char reserved[54];
 };
 
-/* clang-format off: tables read best with one row a line. */
-
 /* X(name, value): results; cuda.h spells them CUDA_<name>. */
-#define CUABI_RESULTS(X)                     \
-    X(SUCCESS, 0)                            \
-    X(ERROR_INVALID_VALUE, 1)                \
-    X(ERROR_OUT_OF_MEMORY, 2)                \
-    X(ERROR_NOT_INITIALIZED, 3)              \
-    X(ERROR_DEINITIALIZED, 4)                \
-    X(ERROR_STUB_LIBRARY, 34)                \
-    X(ERROR_DEVICE_UNAVAILABLE, 46)          \
-    X(ERROR_NO_DEVICE, 100)                  \
-    X(ERROR_INVALID_DEVICE, 101)             \
-    X(ERROR_INVALID_CONTEXT, 201)            \
-    X(ERROR_ECC_UNCORRECTABLE, 214)          \
-    X(ERROR_NVLINK_UNCORRECTABLE, 220)       \
-    X(ERROR_CONTAINED, 226)                  \
-    X(ERROR_OPERATING_SYSTEM, 304)           \
-    X(ERROR_INVALID_HANDLE, 400)             \
-    X(ERROR_NOT_FOUND, 500)                  \
-    X(ERROR_NOT_READY, 600)                  \
-    X(ERROR_ILLEGAL_ADDRESS, 700)            \
-    X(ERROR_LAUNCH_TIMEOUT, 702)             \
-    X(ERROR_PRIMARY_CONTEXT_ACTIVE, 708)     \
-    X(ERROR_CONTEXT_IS_DESTROYED, 709)       \
-    X(ERROR_ASSERT, 710)                     \
-    X(ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712) \
-    X(ERROR_HOST_MEMORY_NOT_REGISTERED, 713) \
-    X(ERROR_HARDWARE_STACK_ERROR, 714)       \
-    X(ERROR_ILLEGAL_INSTRUCTION, 715)        \
-    X(ERROR_MISALIGNED_ADDRESS, 716)         \
-    X(ERROR_INVALID_ADDRESS_SPACE, 717)      \
-    X(ERROR_INVALID_PC, 718)                 \
-    X(ERROR_LAUNCH_FAILED, 719)              \
-    X(ERROR_NOT_PERMITTED, 800)              \
-    X(ERROR_NOT_SUPPORTED, 801)              \
-    X(ERROR_SYSTEM_NOT_READY, 802)           \
-    X(ERROR_SYSTEM_DRIVER_MISMATCH, 803)     \
-    X(ERROR_MPS_CONNECTION_FAILED, 805)      \
-    X(ERROR_MPS_RPC_FAILURE, 806)            \
-    X(ERROR_MPS_SERVER_NOT_READY, 807)       \
-    X(ERROR_MPS_CLIENT_TERMINATED, 810)      \
-    X(ERROR_EXTERNAL_DEVICE, 911)            \
+#define CUABI_RESULTS(X)                                                                           \
+    X(SUCCESS, 0)                                                                                  \
+    X(ERROR_INVALID_VALUE, 1)                                                                      \
+    X(ERROR_OUT_OF_MEMORY, 2)                                                                      \
+    X(ERROR_NOT_INITIALIZED, 3)                                                                    \
+    X(ERROR_DEINITIALIZED, 4)                                                                      \
+    X(ERROR_STUB_LIBRARY, 34)                                                                      \
+    X(ERROR_DEVICE_UNAVAILABLE, 46)                                                                \
+    X(ERROR_NO_DEVICE, 100)                                                                        \
+    X(ERROR_INVALID_DEVICE, 101)                                                                   \
+    X(ERROR_INVALID_CONTEXT, 201)                                                                  \
+    X(ERROR_ECC_UNCORRECTABLE, 214)                                                                \
+    X(ERROR_NVLINK_UNCORRECTABLE, 220)                                                             \
+    X(ERROR_CONTAINED, 226)                                                                        \
+    X(ERROR_OPERATING_SYSTEM, 304)                                                                 \
+    X(ERROR_INVALID_HANDLE, 400)                                                                   \
+    X(ERROR_NOT_FOUND, 500)                                                                        \
+    X(ERROR_NOT_READY, 600)                                                                        \
+    X(ERROR_ILLEGAL_ADDRESS, 700)                                                                  \
+    X(ERROR_LAUNCH_TIMEOUT, 702)                                                                   \
+    X(ERROR_PRIMARY_CONTEXT_ACTIVE, 708)                                                           \
+    X(ERROR_CONTEXT_IS_DESTROYED, 709)                                                             \
+    X(ERROR_ASSERT, 710)                                                                           \
+    X(ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                                                   \
+    X(ERROR_HOST_MEMORY_NOT_REGISTERED, 713)                                                       \
+    X(ERROR_HARDWARE_STACK_ERROR, 714)                                                             \
+    X(ERROR_ILLEGAL_INSTRUCTION, 715)                                                              \
+    X(ERROR_MISALIGNED_ADDRESS, 716)                                                               \
+    X(ERROR_INVALID_ADDRESS_SPACE, 717)                                                            \
+    X(ERROR_INVALID_PC, 718)                                                                       \
+    X(ERROR_LAUNCH_FAILED, 719)                                                                    \
+    X(ERROR_NOT_PERMITTED, 800)                                                                    \
+    X(ERROR_NOT_SUPPORTED, 801)                                                                    \
+    X(ERROR_SYSTEM_NOT_READY, 802)                                                                 \
+    X(ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                           \
+    X(ERROR_MPS_CONNECTION_FAILED, 805)                                                            \
+    X(ERROR_MPS_RPC_FAILURE, 806)                                                                  \
+    X(ERROR_MPS_SERVER_NOT_READY, 807)                                                             \
+    X(ERROR_MPS_CLIENT_TERMINATED, 810)                                                            \
+    X(ERROR_EXTERNAL_DEVICE, 911)                                                                  \
     X(ERROR_UNKNOWN, 999)
 
 /* X(name, value): other numbers; cuda.h spells them CU_<name>. */
-#define CUABI_CONSTS(X)                              \
-    X(DEVICE_ATTRIBUTE_INTEGRATED, 18)               \
-    X(DEVICE_ATTRIBUTE_COMPUTE_MODE, 20)             \
-    X(DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 88)   \
-    X(DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)  \
-    X(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115)  \
-    X(COMPUTEMODE_DEFAULT, 0)                        \
-    X(COMPUTEMODE_PROHIBITED, 2)                     \
-    X(COMPUTEMODE_EXCLUSIVE_PROCESS, 3)              \
-    X(STREAM_NON_BLOCKING, 1)                        \
-    X(EVENT_BLOCKING_SYNC, 1)                        \
-    X(EVENT_DISABLE_TIMING, 2)                       \
-    X(CTX_SCHED_BLOCKING_SYNC, 4)                    \
-    X(MEMHOSTALLOC_PORTABLE, 1)                      \
-    X(MEMHOSTREGISTER_PORTABLE, 1)                   \
-    X(MEM_ALLOCATION_TYPE_PINNED, 1)                 \
-    X(MEM_LOCATION_TYPE_DEVICE, 1)                   \
-    X(MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)      \
-    X(MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1) \
-    X(MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 2)     \
-    X(MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3) \
-    X(MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)             \
-    X(MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5)          \
-    X(MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6)             \
-    X(MEMPOOL_ATTR_USED_MEM_CURRENT, 7)              \
-    X(MEMPOOL_ATTR_USED_MEM_HIGH, 8)                 \
-    X(GRAPH_MEM_ATTR_USED_MEM_CURRENT, 0)            \
-    X(GRAPH_MEM_ATTR_USED_MEM_HIGH, 1)               \
-    X(GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, 2)        \
+#define CUABI_CONSTS(X)                                                                            \
+    X(DEVICE_ATTRIBUTE_INTEGRATED, 18)                                                             \
+    X(DEVICE_ATTRIBUTE_COMPUTE_MODE, 20)                                                           \
+    X(DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 88)                                                 \
+    X(DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)                                                \
+    X(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115)                                                \
+    X(COMPUTEMODE_DEFAULT, 0)                                                                      \
+    X(COMPUTEMODE_PROHIBITED, 2)                                                                   \
+    X(COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                                                            \
+    X(STREAM_NON_BLOCKING, 1)                                                                      \
+    X(EVENT_BLOCKING_SYNC, 1)                                                                      \
+    X(EVENT_DISABLE_TIMING, 2)                                                                     \
+    X(CTX_SCHED_BLOCKING_SYNC, 4)                                                                  \
+    X(MEMHOSTALLOC_PORTABLE, 1)                                                                    \
+    X(MEMHOSTREGISTER_PORTABLE, 1)                                                                 \
+    X(MEM_ALLOCATION_TYPE_PINNED, 1)                                                               \
+    X(MEM_LOCATION_TYPE_DEVICE, 1)                                                                 \
+    X(MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)                                                    \
+    X(MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1)                                             \
+    X(MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 2)                                                   \
+    X(MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3)                                           \
+    X(MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                                                           \
+    X(MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5)                                                        \
+    X(MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6)                                                           \
+    X(MEMPOOL_ATTR_USED_MEM_CURRENT, 7)                                                            \
+    X(MEMPOOL_ATTR_USED_MEM_HIGH, 8)                                                               \
+    X(GRAPH_MEM_ATTR_USED_MEM_CURRENT, 0)                                                          \
+    X(GRAPH_MEM_ATTR_USED_MEM_HIGH, 1)                                                             \
+    X(GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, 2)                                                      \
     X(GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, 3)
 
 /*
@@ -139,73 +137,72 @@ struct CUABI_TAG(CUmemPoolProps_st) {
  *              or OPTIONAL (the caller must cope with NULL)
  *   arguments  parameter list; the result is always `unsigned int`, one of CUABI_RESULTS
  */
-#define CUABI_FUNCS(F)                                                                           \
-    F(init, cuInit, 2000, PROBE, (unsigned int))                                                 \
-    F(driver_get_version, cuDriverGetVersion, 2020, PROBE, (int *))                              \
-    F(get_error_name, cuGetErrorName, 6000, PROBE, (unsigned int, const char **))                \
-    F(get_error_string, cuGetErrorString, 6000, PROBE, (unsigned int, const char **))            \
-    F(device_get_count, cuDeviceGetCount, 2000, PROBE, (int *))                                  \
-    F(device_get, cuDeviceGet, 2000, PROBE, (int *, int))                                        \
-    F(device_get_name, cuDeviceGetName, 2000, PROBE, (char *, int, int))                         \
-    F(device_get_uuid, cuDeviceGetUuid_v2, 11040, OPTIONAL, (struct CUuuid_st *, int))           \
-    F(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010, PROBE, (char *, int, int))               \
-    F(device_total_mem, cuDeviceTotalMem_v2, 3020, PROBE, (size_t *, int))                       \
-    F(device_get_attribute, cuDeviceGetAttribute, 2000, PROBE, (int *, unsigned int, int))       \
-    F(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000, PROBE, (struct CUctx_st **, int))      \
-    F(primary_ctx_release, cuDevicePrimaryCtxRelease_v2, 11000, PROBE, (int))                    \
-    F(primary_ctx_set_flags, cuDevicePrimaryCtxSetFlags_v2, 11000, OPTIONAL, (int, unsigned int)) \
-    F(primary_ctx_get_state, cuDevicePrimaryCtxGetState, 7000, PROBE, (int, unsigned int *, int *)) \
-    F(ctx_set_current, cuCtxSetCurrent, 4000, PROBE, (struct CUctx_st *))                        \
-    F(ctx_get_current, cuCtxGetCurrent, 4000, PROBE, (struct CUctx_st **))                       \
-    F(ctx_push_current, cuCtxPushCurrent_v2, 4000, STAGER, (struct CUctx_st *))                  \
-    F(ctx_pop_current, cuCtxPopCurrent_v2, 4000, STAGER, (struct CUctx_st **))                   \
-    F(ctx_get_device, cuCtxGetDevice, 2000, STAGER, (int *))                                     \
-    F(ctx_synchronize, cuCtxSynchronize, 2000, STAGER, (void))                                   \
-    F(mem_get_info, cuMemGetInfo_v2, 3020, PROBE, (size_t *, size_t *))                          \
-    F(mem_alloc, cuMemAlloc_v2, 3020, STAGER, (unsigned long long *, size_t))                    \
-    F(mem_free, cuMemFree_v2, 3020, STAGER, (unsigned long long))                                \
-    F(mem_host_alloc, cuMemHostAlloc, 2020, STAGER, (void **, size_t, unsigned int))             \
-    F(mem_free_host, cuMemFreeHost, 2000, STAGER, (void *))                                      \
-    F(mem_host_register, cuMemHostRegister_v2, 6050, STAGER, (void *, size_t, unsigned int))     \
-    F(mem_host_unregister, cuMemHostUnregister, 4000, STAGER, (void *))                          \
-    F(memcpy_htod_async, cuMemcpyHtoDAsync_v2, 3020, STAGER,                                     \
-      (unsigned long long, const void *, size_t, struct CUstream_st *))                          \
-    F(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, 3020, STAGER,                                     \
-      (void *, unsigned long long, size_t, struct CUstream_st *))                                \
-    F(stream_create, cuStreamCreate, 2000, STAGER, (struct CUstream_st **, unsigned int))        \
-    F(stream_destroy, cuStreamDestroy_v2, 4000, STAGER, (struct CUstream_st *))                  \
-    F(stream_synchronize, cuStreamSynchronize, 2000, STAGER, (struct CUstream_st *))             \
-    F(stream_query, cuStreamQuery, 2000, STAGER, (struct CUstream_st *))                         \
-    F(stream_wait_event, cuStreamWaitEvent, 3020, STAGER,                                        \
-      (struct CUstream_st *, struct CUevent_st *, unsigned int))                                 \
-    F(launch_host_func, cuLaunchHostFunc, 10000, OPTIONAL,                                       \
-      (struct CUstream_st *, cuabi_host_fn, void *))                                             \
-    F(event_create, cuEventCreate, 2000, STAGER, (struct CUevent_st **, unsigned int))           \
-    F(event_destroy, cuEventDestroy_v2, 4000, STAGER, (struct CUevent_st *))                     \
-    F(event_record, cuEventRecord, 2000, STAGER, (struct CUevent_st *, struct CUstream_st *))    \
-    F(event_query, cuEventQuery, 2000, STAGER, (struct CUevent_st *))                            \
-    F(event_synchronize, cuEventSynchronize, 2000, STAGER, (struct CUevent_st *))                \
-    F(device_get_default_mem_pool, cuDeviceGetDefaultMemPool, 11020, POOL,                       \
-      (struct CUmemPoolHandle_st **, int))                                                       \
-    F(device_get_mem_pool, cuDeviceGetMemPool, 11020, POOL, (struct CUmemPoolHandle_st **, int)) \
-    F(mem_pool_create, cuMemPoolCreate, 11020, POOL,                                             \
-      (struct CUmemPoolHandle_st **, const struct CUmemPoolProps_st *))                          \
-    F(mem_pool_destroy, cuMemPoolDestroy, 11020, POOL, (struct CUmemPoolHandle_st *))            \
-    F(mem_pool_get_attribute, cuMemPoolGetAttribute, 11020, POOL,                                \
-      (struct CUmemPoolHandle_st *, unsigned int, void *))                                       \
-    F(mem_pool_set_attribute, cuMemPoolSetAttribute, 11020, POOL,                                \
-      (struct CUmemPoolHandle_st *, unsigned int, void *))                                       \
-    F(mem_pool_trim_to, cuMemPoolTrimTo, 11020, POOL, (struct CUmemPoolHandle_st *, size_t))     \
-    F(mem_alloc_async, cuMemAllocAsync, 11020, POOL,                                             \
-      (unsigned long long *, size_t, struct CUstream_st *))                                      \
-    F(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, 11020, POOL,                           \
-      (unsigned long long *, size_t, struct CUmemPoolHandle_st *, struct CUstream_st *))         \
-    F(mem_free_async, cuMemFreeAsync, 11020, POOL, (unsigned long long, struct CUstream_st *))   \
-    F(device_get_graph_mem_attribute, cuDeviceGetGraphMemAttribute, 11040, OPTIONAL,             \
-      (int, unsigned int, void *))                                                               \
+#define CUABI_FUNCS(F)                                                                             \
+    F(init, cuInit, 2000, PROBE, (unsigned int))                                                   \
+    F(driver_get_version, cuDriverGetVersion, 2020, PROBE, (int *))                                \
+    F(get_error_name, cuGetErrorName, 6000, PROBE, (unsigned int, const char **))                  \
+    F(get_error_string, cuGetErrorString, 6000, PROBE, (unsigned int, const char **))              \
+    F(device_get_count, cuDeviceGetCount, 2000, PROBE, (int *))                                    \
+    F(device_get, cuDeviceGet, 2000, PROBE, (int *, int))                                          \
+    F(device_get_name, cuDeviceGetName, 2000, PROBE, (char *, int, int))                           \
+    F(device_get_uuid, cuDeviceGetUuid_v2, 11040, OPTIONAL, (struct CUuuid_st *, int))             \
+    F(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010, PROBE, (char *, int, int))                 \
+    F(device_total_mem, cuDeviceTotalMem_v2, 3020, PROBE, (size_t *, int))                         \
+    F(device_get_attribute, cuDeviceGetAttribute, 2000, PROBE, (int *, unsigned int, int))         \
+    F(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000, PROBE, (struct CUctx_st **, int))        \
+    F(primary_ctx_release, cuDevicePrimaryCtxRelease_v2, 11000, PROBE, (int))                      \
+    F(primary_ctx_set_flags, cuDevicePrimaryCtxSetFlags_v2, 11000, OPTIONAL, (int, unsigned int))  \
+    F(primary_ctx_get_state, cuDevicePrimaryCtxGetState, 7000, PROBE,                              \
+      (int, unsigned int *, int *))                                                                \
+    F(ctx_set_current, cuCtxSetCurrent, 4000, PROBE, (struct CUctx_st *))                          \
+    F(ctx_get_current, cuCtxGetCurrent, 4000, PROBE, (struct CUctx_st **))                         \
+    F(ctx_push_current, cuCtxPushCurrent_v2, 4000, STAGER, (struct CUctx_st *))                    \
+    F(ctx_pop_current, cuCtxPopCurrent_v2, 4000, STAGER, (struct CUctx_st **))                     \
+    F(ctx_get_device, cuCtxGetDevice, 2000, STAGER, (int *))                                       \
+    F(ctx_synchronize, cuCtxSynchronize, 2000, STAGER, (void))                                     \
+    F(mem_get_info, cuMemGetInfo_v2, 3020, PROBE, (size_t *, size_t *))                            \
+    F(mem_alloc, cuMemAlloc_v2, 3020, STAGER, (unsigned long long *, size_t))                      \
+    F(mem_free, cuMemFree_v2, 3020, STAGER, (unsigned long long))                                  \
+    F(mem_host_alloc, cuMemHostAlloc, 2020, STAGER, (void **, size_t, unsigned int))               \
+    F(mem_free_host, cuMemFreeHost, 2000, STAGER, (void *))                                        \
+    F(mem_host_register, cuMemHostRegister_v2, 6050, STAGER, (void *, size_t, unsigned int))       \
+    F(mem_host_unregister, cuMemHostUnregister, 4000, STAGER, (void *))                            \
+    F(memcpy_htod_async, cuMemcpyHtoDAsync_v2, 3020, STAGER,                                       \
+      (unsigned long long, const void *, size_t, struct CUstream_st *))                            \
+    F(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, 3020, STAGER,                                       \
+      (void *, unsigned long long, size_t, struct CUstream_st *))                                  \
+    F(stream_create, cuStreamCreate, 2000, STAGER, (struct CUstream_st **, unsigned int))          \
+    F(stream_destroy, cuStreamDestroy_v2, 4000, STAGER, (struct CUstream_st *))                    \
+    F(stream_synchronize, cuStreamSynchronize, 2000, STAGER, (struct CUstream_st *))               \
+    F(stream_query, cuStreamQuery, 2000, STAGER, (struct CUstream_st *))                           \
+    F(stream_wait_event, cuStreamWaitEvent, 3020, STAGER,                                          \
+      (struct CUstream_st *, struct CUevent_st *, unsigned int))                                   \
+    F(launch_host_func, cuLaunchHostFunc, 10000, OPTIONAL,                                         \
+      (struct CUstream_st *, cuabi_host_fn, void *))                                               \
+    F(event_create, cuEventCreate, 2000, STAGER, (struct CUevent_st **, unsigned int))             \
+    F(event_destroy, cuEventDestroy_v2, 4000, STAGER, (struct CUevent_st *))                       \
+    F(event_record, cuEventRecord, 2000, STAGER, (struct CUevent_st *, struct CUstream_st *))      \
+    F(event_query, cuEventQuery, 2000, STAGER, (struct CUevent_st *))                              \
+    F(event_synchronize, cuEventSynchronize, 2000, STAGER, (struct CUevent_st *))                  \
+    F(device_get_default_mem_pool, cuDeviceGetDefaultMemPool, 11020, POOL,                         \
+      (struct CUmemPoolHandle_st **, int))                                                         \
+    F(device_get_mem_pool, cuDeviceGetMemPool, 11020, POOL, (struct CUmemPoolHandle_st **, int))   \
+    F(mem_pool_create, cuMemPoolCreate, 11020, POOL,                                               \
+      (struct CUmemPoolHandle_st **, const struct CUmemPoolProps_st *))                            \
+    F(mem_pool_destroy, cuMemPoolDestroy, 11020, POOL, (struct CUmemPoolHandle_st *))              \
+    F(mem_pool_get_attribute, cuMemPoolGetAttribute, 11020, POOL,                                  \
+      (struct CUmemPoolHandle_st *, unsigned int, void *))                                         \
+    F(mem_pool_set_attribute, cuMemPoolSetAttribute, 11020, POOL,                                  \
+      (struct CUmemPoolHandle_st *, unsigned int, void *))                                         \
+    F(mem_pool_trim_to, cuMemPoolTrimTo, 11020, POOL, (struct CUmemPoolHandle_st *, size_t))       \
+    F(mem_alloc_async, cuMemAllocAsync, 11020, POOL,                                               \
+      (unsigned long long *, size_t, struct CUstream_st *))                                        \
+    F(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, 11020, POOL,                             \
+      (unsigned long long *, size_t, struct CUmemPoolHandle_st *, struct CUstream_st *))           \
+    F(mem_free_async, cuMemFreeAsync, 11020, POOL, (unsigned long long, struct CUstream_st *))     \
+    F(device_get_graph_mem_attribute, cuDeviceGetGraphMemAttribute, 11040, OPTIONAL,               \
+      (int, unsigned int, void *))                                                                 \
     F(device_graph_mem_trim, cuDeviceGraphMemTrim, 11040, OPTIONAL, (int))
-
-/* clang-format on */
 
 #define CUABI_ENUMERATOR(name, value) CUABI_##name = (value),
 enum cuabi_result { CUABI_RESULTS(CUABI_ENUMERATOR) };

@@ -36,6 +36,7 @@ static struct nvabi_calls nv;
 static struct CUctx_st *context;
 static char folder[256];
 
+/* Between two looks at a condition, never instead of one. */
 static inline void sleep_ms(int ms)
 {
     poll(NULL, 0, ms);
@@ -53,10 +54,14 @@ static inline int64_t now_ms(void)
 #define WAIT_FOR(condition)                                                                        \
     do {                                                                                           \
         int64_t give_up_ms = now_ms() + DEADLINE_MS;                                               \
+        int came_true = 0;                                                                         \
                                                                                                    \
-        while (!(condition) && now_ms() < give_up_ms)                                              \
-            sleep_ms(1);                                                                           \
-        ck_assert_msg(condition, "still not so: %s", #condition);                                  \
+        while (!came_true && now_ms() < give_up_ms) {                                              \
+            came_true = (condition);                                                               \
+            if (!came_true)                                                                        \
+                sleep_ms(1);                                                                       \
+        }                                                                                          \
+        ck_assert_msg(came_true, "still not so: %s", #condition);                                  \
     } while (0)
 
 /* ---- the tool and the libraries ---- */

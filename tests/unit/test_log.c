@@ -161,8 +161,8 @@ START_TEST(a_full_pipe_drops_lines_and_counts_them)
     alarm(10);
     for (int i = 0; i < 3; i++)
         log_line(LOG_LEVEL_INFO, "", "lost");
-    while (take()[0] != '\0' || errno != EAGAIN)
-        errno = 0;
+    while (read(ends[0], got, sizeof got) > 0)
+        ;
     log_line(LOG_LEVEL_INFO, "", "seen");
     ck_assert_str_eq(behind_time(take()), "level=info msg=\"seen\" dropped=3\n");
     log_line(LOG_LEVEL_INFO, "", "seen");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold for the simulated driver to mean anything: memory, processes, pools, copies. */
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +217,7 @@ START_TEST(open_libraries_are_listed_and_block_a_reset)
     ck_assert(!shows("nvml"));
     ck_assert_uint_eq(cu.primary_ctx_release(0), CUABI_SUCCESS);
     ck_assert(shows("context no open cuda")); /* only the end of the process closes that */
-    ck_assert_int_eq(simgpu("reset"), 1);
+    ck_assert_int_eq(simgpu("reset >/dev/null"), 1);
 }
 END_TEST
 
@@ -236,8 +237,8 @@ static void keep_everything(struct CUmemPoolHandle_st *pool)
 {
     uint64_t all = UINT64_MAX;
 
-    ck_assert_uint_eq(
-        cu.mem_pool_set_attribute(pool, CUABI_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.mem_pool_set_attribute(pool, CUABI_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all),
+                      CUABI_SUCCESS);
 }
 
 START_TEST(pool_gives_back_at_a_sync_what_the_host_saw_freed)
@@ -367,45 +368,81 @@ END_TEST
 
 /* ---- copies ---- */
 
-START_TEST(copies_run_late_and_in_the_order_of_events)
+static sem_t gate;
+
+/* On a stream: keeps what follows waiting until the test opens the gate. */
+static void wait_at_gate(void *user_data)
+{
+    (void)user_data;
+    sem_wait(&gate);
+}
+
+static void *host_memory(void)
+{
+    void *memory;
+
+    ck_assert_uint_eq(cu.mem_host_alloc(&memory, 64, 0), CUABI_SUCCESS);
+    return memory;
+}
+
+START_TEST(copies_read_pinned_memory_late_and_wait_for_events)
 {
     struct CUstream_st *first;
     struct CUstream_st *second;
     struct CUevent_st *event;
     unsigned long long address;
-    char pageable[64] = "pageable";
-    void *to;
-    void *from;
+    char *from;
+    char *to;
 
     pool_start(&first);
-    setenv("SIMGPU_COPY_US", "50000", 1);
+    sem_init(&gate, 0, 0);
+    from = host_memory();
+    to = host_memory();
     ck_assert_uint_eq(cu.stream_create(&second, CUABI_STREAM_NON_BLOCKING), CUABI_SUCCESS);
     ck_assert_uint_eq(cu.event_create(&event, CUABI_EVENT_DISABLE_TIMING), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.mem_host_alloc(&from, 64, 0), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.mem_host_alloc(&to, 64, 0), CUABI_SUCCESS);
     ck_assert_uint_eq(cu.mem_alloc(&address, 64), CUABI_SUCCESS);
 
     strcpy(from, "early");
+    ck_assert_uint_eq(cu.launch_host_func(first, wait_at_gate, NULL), CUABI_SUCCESS);
     ck_assert_uint_eq(cu.memcpy_htod_async(address, from, 64, first), CUABI_SUCCESS);
     ck_assert_uint_eq(cu.event_record(event, first), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.event_query(event), CUABI_ERROR_NOT_READY);
-    ck_assert_uint_eq(cu.stream_query(first), CUABI_ERROR_NOT_READY);
-    strcpy(from, "late");
     ck_assert_uint_eq(cu.stream_wait_event(second, event, 0), CUABI_SUCCESS);
     ck_assert_uint_eq(cu.memcpy_dtoh_async(to, address, 64, second), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.event_query(event), CUABI_ERROR_NOT_READY);
+    ck_assert_uint_eq(cu.stream_query(second), CUABI_ERROR_NOT_READY);
+    strcpy(from, "late");
+    sem_post(&gate);
     ck_assert_uint_eq(cu.stream_synchronize(second), CUABI_SUCCESS);
-    ck_assert_str_eq(to, "late"); /* page-locked memory is read when the copy runs */
+    ck_assert_str_eq(to, "late");
     ck_assert_uint_eq(cu.event_query(event), CUABI_SUCCESS);
 
-    ck_assert_uint_eq(cu.memcpy_htod_async(address, pageable, 64, first), CUABI_SUCCESS);
-    strcpy(pageable, "overwritten"); /* other memory when the call is made */
-    ck_assert_uint_eq(cu.memcpy_dtoh_async(to, address, 64, first), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.stream_synchronize(first), CUABI_SUCCESS);
-    ck_assert_str_eq(to, "pageable");
-    ck_assert_uint_eq(cu.memcpy_htod_async(address + 1, from, 64, first),
-                      CUABI_ERROR_INVALID_VALUE);
     ck_assert_uint_eq(cu.stream_destroy(first), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.event_synchronize(event), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.event_synchronize(event), CUABI_SUCCESS); /* outlives its stream */
+    ck_assert_uint_eq(cu.event_destroy(event), CUABI_SUCCESS);
+}
+END_TEST
+
+START_TEST(copies_take_pageable_memory_at_once)
+{
+    char pageable[64] = "at the call";
+    struct CUstream_st *stream;
+    unsigned long long address;
+    char *to;
+
+    pool_start(&stream);
+    sem_init(&gate, 0, 0);
+    to = host_memory();
+    ck_assert_uint_eq(cu.mem_alloc(&address, 64), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.launch_host_func(stream, wait_at_gate, NULL), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.memcpy_htod_async(address, pageable, 64, stream), CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.memcpy_dtoh_async(to, address, 64, stream), CUABI_SUCCESS);
+    strcpy(pageable, "overwritten");
+    sem_post(&gate);
+    ck_assert_uint_eq(cu.stream_synchronize(stream), CUABI_SUCCESS);
+    ck_assert_str_eq(to, "at the call");
+
+    /* Beyond the end of the allocation. */
+    ck_assert_uint_eq(cu.memcpy_htod_async(address + 1, to, 64, stream), CUABI_ERROR_INVALID_VALUE);
 }
 END_TEST
 
@@ -430,7 +467,8 @@ static void add_cases(TCase *tcase)
     tcase_add_test(tcase, block_reused_on_its_stream_counts_once);
     tcase_add_test(tcase, allocation_empties_the_own_pools_before_it_fails);
     tcase_add_test(tcase, exportable_pool_never_gives_memory_back);
-    tcase_add_test(tcase, copies_run_late_and_in_the_order_of_events);
+    tcase_add_test(tcase, copies_read_pinned_memory_late_and_wait_for_events);
+    tcase_add_test(tcase, copies_take_pageable_memory_at_once);
 }
 
 int main(int argc, char **argv)

@@ -109,9 +109,8 @@ START_TEST(integrated_part_has_page_cache_that_gives_way)
 
     ck_assert_int_eq(simgpu("set integrated=1 page_cache=600Mi"), 0);
     ck_assert_uint_eq(start_cuda(), CUABI_SUCCESS);
-    ck_assert_uint_eq(
-        cu.device_get_attribute(&is_integrated, CUABI_DEVICE_ATTRIBUTE_INTEGRATED, 0),
-        CUABI_SUCCESS);
+    ck_assert_uint_eq(cu.device_get_attribute(&is_integrated, CUABI_DEVICE_ATTRIBUTE_INTEGRATED, 0),
+                      CUABI_SUCCESS);
     ck_assert_int_eq(is_integrated, 1);
     ck_assert_uint_eq(free_bytes(), 124 * MIB);
     ck_assert_uint_eq(cu.mem_alloc(&address, 500 * MIB), CUABI_SUCCESS);

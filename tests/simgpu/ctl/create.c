@@ -23,8 +23,7 @@ static int parse_option(int argc, char **argv, struct ledger_options *options)
         return 0;
     }
     if (strcmp(argv[0], "--total") == 0 || strcmp(argv[0], "--context") == 0) {
-        uint64_t *target =
-            argv[0][2] == 't' ? &options->total_bytes : &options->context_bytes;
+        uint64_t *target = argv[0][2] == 't' ? &options->total_bytes : &options->context_bytes;
 
         if (has_value && !size_parse(argv[1], target))
             return 2;

@@ -27,8 +27,7 @@ struct ledger *ctl_open_ledger(void);
 
 /* Takes "--device N" off the front of the words if it is there; the default is device 0. 0, or
  * CTL_EXIT_USAGE after a message. */
-int ctl_take_device(const struct ledger *ledger, int *argc, char ***argv,
-                    unsigned int *ret_device);
+int ctl_take_device(const struct ledger *ledger, int *argc, char ***argv, unsigned int *ret_device);
 
 /* A plain number of 32 bits. 0, or -1. */
 int ctl_parse_number(const char *text, uint32_t *ret_number);

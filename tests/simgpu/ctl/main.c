@@ -41,7 +41,8 @@ static void print_help(FILE *out)
     fputs("\nexit status: 0 done, 1 could not be done, 2 bad arguments\n", out);
 }
 
-__attribute__((format(printf, 1, 0))) static void print_message(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static void print_message(const char *format,
+                                                                va_list arguments)
 {
     fputs("simgpu: ", stderr);
     vfprintf(stderr, format, arguments);

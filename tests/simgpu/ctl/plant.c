@@ -44,8 +44,7 @@ static int parse_call(const char *text, char *name, size_t size, uint32_t *ret_n
     return 0;
 }
 
-static int parse_action(const char *text, enum ledger_fault_action *ret_action,
-                        uint32_t *ret_value)
+static int parse_action(const char *text, enum ledger_fault_action *ret_action, uint32_t *ret_value)
 {
     static const struct {
         const char *prefix;

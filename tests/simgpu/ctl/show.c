@@ -66,8 +66,7 @@ static void show_device_json(const struct ledger *ledger, unsigned int index)
     printf("{\"index\":%u,\"minor\":%u,\"uuid\":\"%s\",\"pci\":\"0000:%02X:00.0\",\"name\":\"%s\",",
            index, device->minor, uuid, device->pci_bus, device->name);
     printf("\"total_bytes\":%" PRIu64 ",\"free_bytes\":%" PRIu64 ",\"used_bytes\":%" PRIu64 ",",
-           device->total_bytes, ledger_free_bytes(ledger, index),
-           ledger_used_bytes(ledger, index));
+           device->total_bytes, ledger_free_bytes(ledger, index), ledger_used_bytes(ledger, index));
     printf("\"foreign_bytes\":%" PRIu64 ",\"page_cache_bytes\":%" PRIu64
            ",\"context_bytes\":%" PRIu64 ",\"nvml_reserved_bytes\":%" PRIu64
            ",\"oom_count\":%" PRIu64 ",",

@@ -149,8 +149,8 @@ void memory_end_context(struct CUctx_st *context);
 
 /* ---- pool.c ---- */
 
-unsigned int pool_alloc(struct CUmemPoolHandle_st *pool, uint64_t bytes,
-                        struct CUstream_st *stream, uint64_t *ret_address);
+unsigned int pool_alloc(struct CUmemPoolHandle_st *pool, uint64_t bytes, struct CUstream_st *stream,
+                        uint64_t *ret_address);
 unsigned int pool_free(uint64_t address, struct CUstream_st *stream);
 void pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep_bytes);
 void pool_trim_all(unsigned int device);

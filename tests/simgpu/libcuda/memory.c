@@ -5,9 +5,9 @@
 
 #include "tests/simgpu/libcuda/driver.h"
 
-#define SMALL_LIMIT    (DRIVER_GRANULE / 2) /* smaller allocations share granules */
-#define SMALL_UNIT     512u                 /* alignment of what cuMemAlloc returns */
-#define FIRST_ADDRESS  0x30000000000000ull  /* beyond 2^47: no host memory is ever there */
+#define SMALL_LIMIT   (DRIVER_GRANULE / 2) /* smaller allocations share granules */
+#define SMALL_UNIT    512u                 /* alignment of what cuMemAlloc returns */
+#define FIRST_ADDRESS 0x30000000000000ull  /* beyond 2^47: no host memory is ever there */
 
 struct allocation {
     uint64_t address;
@@ -143,9 +143,9 @@ static unsigned int allocate(struct CUctx_st *context, uint64_t bytes, uint64_t 
     allocation->bytes = bytes;
     if (bytes < SMALL_LIMIT) {
         allocation->small_bytes = round_up(bytes, SMALL_UNIT);
-        result = memory_charge_trimming(
-            context->device, granules(context->small_bytes + allocation->small_bytes) -
-                                 granules(context->small_bytes));
+        result = memory_charge_trimming(context->device,
+                                        granules(context->small_bytes + allocation->small_bytes) -
+                                            granules(context->small_bytes));
     } else {
         allocation->whole_bytes = round_up(bytes, DRIVER_GRANULE);
         result = memory_charge_trimming(context->device, allocation->whole_bytes);

@@ -226,8 +226,8 @@ static unsigned int grow(struct CUmemPoolHandle_st *pool, uint64_t bytes)
     if (unit == 0)
         unit = CHUNK_DEFAULT;
     bytes = (bytes + unit - 1) / unit * unit;
-    if (pool->max_bytes && (bytes > pool->max_bytes ||
-                            pool->reserved_bytes > pool->max_bytes - bytes))
+    if (pool->max_bytes &&
+        (bytes > pool->max_bytes || pool->reserved_bytes > pool->max_bytes - bytes))
         return CUABI_ERROR_OUT_OF_MEMORY;
 
     chunk = calloc(1, sizeof(*chunk));
@@ -254,8 +254,8 @@ static unsigned int grow(struct CUmemPoolHandle_st *pool, uint64_t bytes)
     return CUABI_SUCCESS;
 }
 
-unsigned int pool_alloc(struct CUmemPoolHandle_st *pool, uint64_t bytes,
-                        struct CUstream_st *stream, uint64_t *ret_address)
+unsigned int pool_alloc(struct CUmemPoolHandle_st *pool, uint64_t bytes, struct CUstream_st *stream,
+                        uint64_t *ret_address)
 {
     unsigned int result;
 

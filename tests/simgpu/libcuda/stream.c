@@ -64,7 +64,8 @@ static struct CUstream_st *retired;
 static void copy_delay(void)
 {
     uint64_t us = call_switch("SIMGPU_COPY_US", 0);
-    struct timespec left = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+    struct timespec left = {.tv_sec = (time_t)(us / 1000000),
+                            .tv_nsec = (long)(us % 1000000) * 1000};
 
     if (us)
         nanosleep(&left, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/simgpu/shared/fault.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include "tests/simgpu/shared/fault.h"
 
 #define HANG_MS  (3600u * 1000u) /* an hour: longer than any test waits */
 #define SLICE_MS 20u             /* how soon a hung call notices that its fault was cleared */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/simgpu/shared/ledger.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,8 +10,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tests/simgpu/shared/ledger.h"
 
 #define LEDGER_MAGIC 0x53474c31u /* "SGL1": change it with the layout */
 
@@ -56,8 +56,7 @@ static int mutex_init(pthread_mutex_t *mutex)
 
 static struct ledger *map_file(int fd)
 {
-    void *memory =
-        mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     return memory == MAP_FAILED ? NULL : memory;
 }

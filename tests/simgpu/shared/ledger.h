@@ -33,8 +33,8 @@ struct ledger_device {
     uint64_t nvml_reserved_bytes; /* NVML's total is this much larger than CUDA's */
     uint64_t held_bytes;          /* the sum over all processes */
     uint64_t oom_count;           /* allocations refused */
-    uint32_t generation;          /* (atomic) bumped by a simulated reset: older contexts are dead */
-    uint32_t is_lost;             /* (atomic) "fallen off the bus" */
+    uint32_t generation; /* (atomic) bumped by a simulated reset: older contexts are dead */
+    uint32_t is_lost;    /* (atomic) "fallen off the bus" */
     uint32_t is_integrated;
     uint32_t compute_mode; /* CUABI_COMPUTEMODE_* */
     uint32_t minor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/simgpu/shared/size.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tests/simgpu/shared/size.h"
 
 int size_parse(const char *text, uint64_t *ret_bytes)
 {

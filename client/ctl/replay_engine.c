@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The offline player: the policy of daemon/policy over the sessions of a trace. */
+#include "client/ctl/replay_play.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/policy/policy.h"
+#include "proto/base/error.h"
+#include "proto/base/list.h"
+#include "proto/base/parse.h"
+
+#define BUCKETS 256 /* a journal has at most some thousand sessions open */
+
+struct played {
+    struct list link; /* engine.buckets */
+    struct policy_session policy;
+    bool has_released; /* at its boundary before: from_empty holds at this one */
+};
+
+struct engine {
+    const struct replay_options *options;
+    struct policy_settings settings;
+    struct list buckets[BUCKETS];
+    struct sample newest;
+    bool have_newest, have_age;
+    struct opt_u64 sample_time_ns, last_time_ns;
+    struct opt_u64 device_total; /* the probe's last (R11c) */
+    uint64_t max_stagers_session;
+};
+
+typedef int (*handler_fn)(struct engine *e, const struct trace_line *line,
+                          struct replay_result *ret, char ret_error[TRACE_ERROR_SIZE]);
+
+void engine_default_settings(struct policy_settings *ret)
+{
+    /* a test compares these with daemon/config.def; a trace is no production device, so a session
+     * of it may choose `never` */
+    *ret = (struct policy_settings){
+        .margin = 1.25,
+        .cap_fraction = 0.25,
+        .min_free = 0.05,
+        .policy = POLICY_LEARNED,
+        .mode = MODE_ON,
+        .allow_never = true,
+    };
+}
+
+static void apply_options(const struct replay_options *o, struct policy_settings *s)
+{
+    if (o->has_margin)
+        s->margin = o->margin;
+    if (o->has_cap_fraction)
+        s->cap_fraction = o->cap_fraction;
+    if (o->has_min_free)
+        s->min_free = o->min_free;
+    if (o->policy != POLICY_NONE)
+        s->policy = o->policy;
+    if (o->policy == POLICY_NEVER)
+        s->allow_never = true;
+}
+
+const char *engine_check_options(const struct replay_options *o)
+{
+    struct policy_settings s;
+    const char *key;
+
+    engine_default_settings(&s);
+    apply_options(o, &s);
+    return policy_check_settings(&s, &key) < 0 ? key : NULL;
+}
+
+struct engine *engine_new(const struct replay_options *o)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+
+    if (!e)
+        return NULL;
+    e->options = o;
+    engine_default_settings(&e->settings);
+    apply_options(o, &e->settings);
+    e->max_stagers_session = QUOTA_STAGERS_SESSION;
+    for (size_t i = 0; i < BUCKETS; i++)
+        list_init(&e->buckets[i]);
+    return e;
+}
+
+static void forget(struct played *p)
+{
+    struct stager *node;
+
+    while ((node = ledger_pop(&p->policy.ledger)) != NULL)
+        free(node);
+    list_remove(&p->link);
+    free(p);
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        list_for_each(pos, tmp, &e->buckets[i]) forget(list_entry(pos, struct played, link));
+    free(e);
+}
+
+static struct played *find(struct engine *e, uint64_t number)
+{
+    list_for_each(pos, tmp, &e->buckets[number % BUCKETS])
+    {
+        struct played *p = list_entry(pos, struct played, link);
+
+        if (p->policy.number == number)
+            return p;
+    }
+    return NULL;
+}
+
+/* The session of the line, NULL with the error written. */
+static struct played *session_of(struct engine *e, const struct trace_line *line,
+                                 char ret_error[TRACE_ERROR_SIZE])
+{
+    uint64_t number = trace_get_u64(line, "s").v;
+    struct played *p = find(e, number);
+
+    if (!p)
+        replay_no_session(line, number, ret_error);
+    return p;
+}
+
+static void answer_code(struct replay_result *ret, int code)
+{
+    ret->kind = code < 0 ? REPLAY_ERROR : REPLAY_OK;
+    ret->code = code < 0 ? code : 0;
+}
+
+/* Reads a value that trace_parse has checked. */
+static void take_double(const struct trace_line *line, const char *key, double *ret)
+{
+    const char *text = trace_get(line, key);
+
+    if (text && parse_double(text, ret) < 0)
+        *ret = -1.0; /* out of memory; no setting accepts it */
+}
+
+static int on_config(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                     char ret_error[TRACE_ERROR_SIZE])
+{
+    struct policy_settings s = e->settings;
+    const char *policy = trace_get(line, "policy"), *mode = trace_get(line, "mode");
+    const char *allow_never = trace_get(line, "allow_never");
+    const char *limit = trace_get(line, "max_stagers_session"), *key;
+
+    (void)ret;
+    take_double(line, "margin", &s.margin);
+    take_double(line, "cap_fraction", &s.cap_fraction);
+    take_double(line, "min_free", &s.min_free);
+    if (policy)
+        s.policy = (enum policy)term_value(policy_terms, policy);
+    if (mode)
+        s.mode = (enum mode)term_value(mode_terms, mode);
+    if (allow_never && parse_bool(allow_never, &s.allow_never) < 0)
+        s.allow_never = false; /* cannot be: trace_parse has checked it */
+    apply_options(e->options, &s);
+    if (policy_check_settings(&s, &key) < 0) {
+        const char *value = trace_get(line, key);
+
+        snprintf(ret_error, TRACE_ERROR_SIZE, "config: %s: not allowed: %.80s", key,
+                 value ? value : "-");
+        return -1;
+    }
+    e->settings = s;
+    if (limit && parse_u64(limit, &e->max_stagers_session) < 0)
+        e->max_stagers_session = QUOTA_STAGERS_SESSION;
+    return 0;
+}
+
+static void read_choice(const struct engine *e, const struct trace_line *line,
+                        struct policy_choice *ret)
+{
+    const char *policy = trace_get(line, "policy"), *stage_end = trace_get(line, "stage_end");
+    const char *features = trace_get(line, "features");
+
+    *ret = (struct policy_choice){0};
+    if (policy && e->options->policy == POLICY_NONE)
+        ret->policy = (enum policy)term_value(policy_terms, policy);
+    if (trace_get(line, "min_free") && !e->options->has_min_free) {
+        ret->has_min_free = true;
+        take_double(line, "min_free", &ret->min_free);
+    }
+    if (stage_end)
+        ret->stage_end = (enum stage_end)term_value(stage_end_terms, stage_end);
+    if (features)
+        ret->brackets = (replay_features(features) & FEATURE_BRACKETS) != 0;
+}
+
+static int on_open(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                   char ret_error[TRACE_ERROR_SIZE])
+{
+    uint64_t number = trace_get_u64(line, "s").v;
+    struct played *p = find(e, number);
+    struct policy_choice choice;
+    struct resume state;
+
+    read_choice(e, line, &choice);
+    answer_code(ret, policy_check_choice(&e->settings, &choice));
+    if (ret->code < 0)
+        return 0;
+    if (p) /* the head of a journal says again who is there; what it says is all of it */
+        forget(p);
+    p = calloc(1, sizeof(*p));
+    if (!p) {
+        snprintf(ret_error, TRACE_ERROR_SIZE, "open: out of memory");
+        return -1;
+    }
+    trace_get_resume(line, &state);
+    policy_session_init(&p->policy, number, &choice, &state);
+    list_append(&e->buckets[number % BUCKETS], &p->link);
+    return 0;
+}
+
+static int on_close(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                    char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+
+    if (!p)
+        return -1;
+    forget(p);
+    ret->kind = REPLAY_OK;
+    return 0;
+}
+
+static void show_ledger(const struct played *p, enum replay_kind kind, struct replay_result *ret)
+{
+    ret->kind = kind;
+    ret->staged_bytes = p->policy.ledger.staged_bytes;
+    ret->stager_count = p->policy.ledger.count;
+    ret->peak = p->policy.state.peak;
+}
+
+static int on_attach(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                     char ret_error[TRACE_ERROR_SIZE])
+{
+    const char *id = trace_get(line, "id");
+    struct played *p = session_of(e, line, ret_error);
+    struct stager *node;
+    int r;
+
+    if (!p)
+        return -1;
+    if (p->policy.ledger.count >= e->max_stagers_session && !ledger_find(&p->policy.ledger, id)) {
+        answer_code(ret, ERR_LIMIT);
+        return 0;
+    }
+    node = calloc(1, sizeof(*node));
+    if (!node) {
+        snprintf(ret_error, TRACE_ERROR_SIZE, "attach: out of memory");
+        return -1;
+    }
+    node->staged_bytes = trace_get_u64(line, "bytes").v;
+    snprintf(node->id, sizeof(node->id), "%s", id);
+    r = policy_attach(&p->policy, node);
+    if (r != 1)
+        free(node);
+    if (r < 0)
+        answer_code(ret, r);
+    else
+        show_ledger(p, REPLAY_ATTACHED, ret);
+    return 0;
+}
+
+static int on_detach(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                     char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+    struct stager *node;
+
+    if (!p)
+        return -1;
+    node = policy_detach(&p->policy, trace_get(line, "id"));
+    if (node)
+        show_ledger(p, REPLAY_DETACHED, ret);
+    else
+        answer_code(ret, ERR_UNKNOWN_STAGER);
+    free(node);
+    return 0;
+}
+
+/* R11c */
+static int on_set_peak(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                       char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+    uint64_t peak = trace_get_u64(line, "peak").v;
+
+    if (!p)
+        return -1;
+    if (e->device_total.has)
+        peak = bytes_min(peak, e->device_total.v);
+    policy_set_peak(&p->policy, peak);
+    show_ledger(p, REPLAY_PEAK, ret);
+    return 0;
+}
+
+static enum phase phase_of(const struct trace_line *line)
+{
+    return (enum phase)term_value(phase_terms, trace_get(line, "phase"));
+}
+
+static int on_warmup(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                     char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+
+    if (!p)
+        return -1;
+    answer_code(ret, policy_warmup(&p->policy, phase_of(line)));
+    return 0;
+}
+
+static int on_busy(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                   char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+
+    if (!p)
+        return -1;
+    answer_code(ret, policy_busy(&p->policy, phase_of(line)));
+    return 0;
+}
+
+static int on_sample(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                     char ret_error[TRACE_ERROR_SIZE])
+{
+    struct opt_u64 age_ns = trace_get_time(line, "age");
+    const char *source = trace_get(line, "source");
+
+    (void)ret;
+    (void)ret_error;
+    e->newest = (struct sample){
+        .free = trace_get_u64(line, "free"),
+        .total = trace_get_u64(line, "total"),
+        .age_ns = age_ns.v,
+        .source = source ? (enum source)term_value(source_terms, source) : SOURCE_NONE,
+    };
+    e->have_newest = e->newest.free.has || e->newest.total.has;
+    e->have_age = age_ns.has;
+    e->sample_time_ns = trace_get_time(line, "t");
+    if (e->newest.total.has)
+        e->device_total = e->newest.total;
+    return 0;
+}
+
+/* R20: as reported, else cached minus residue */
+static void fill_claim(const struct played *p, const struct boundary *b, struct replay_result *ret)
+{
+    if (!b->reserved.has || !b->allocated.has)
+        return;
+    ret->held_bytes = opt_u64(bytes_sub_sat(b->reserved.v, b->allocated.v));
+    if (b->releasable.has)
+        ret->claim_bytes = opt_u64(b->releasable.v);
+    else
+        ret->claim_bytes = opt_u64(bytes_sub_sat(ret->held_bytes.v, p->policy.state.residue.v));
+    if (b->releasable.has)
+        ret->held_bytes.v = bytes_min(ret->held_bytes.v, b->releasable.v);
+}
+
+/* How old the current sample is for a line; a trace that does not say leaves it open. */
+static struct opt_u64 sample_age(const struct engine *e, const struct trace_line *line)
+{
+    struct opt_u64 now_ns = trace_get_time(line, "t");
+
+    if (now_ns.has && e->sample_time_ns.has)
+        return opt_u64(
+            bytes_add_sat(bytes_sub_sat(now_ns.v, e->sample_time_ns.v), e->newest.age_ns));
+    return e->have_age ? opt_u64(e->newest.age_ns) : opt_none();
+}
+
+static int on_ask(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                  char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+    struct opt_u64 from_empty = trace_get_u64(line, "from_empty"), age_ns;
+    struct policy_notice notice;
+    struct boundary b;
+    struct sample newest = e->newest;
+    uint64_t uncovered;
+
+    if (!p)
+        return -1;
+    trace_get_boundary(line, &b);
+    if (e->options->close_loop && p->has_released && from_empty.has && b.reserved.has)
+        b.reserved = from_empty;
+    age_ns = sample_age(e, line);
+    newest.age_ns = age_ns.v;
+    uncovered = p->policy.state.counts.uncovered;
+    policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, &ret->answer,
+                  &notice);
+    if (ret->answer.age_ns.has && !(b.free.has && b.total.has))
+        ret->answer.age_ns = age_ns;
+    ret->kind = REPLAY_DECISION;
+    ret->uncovered = p->policy.state.counts.uncovered > uncovered;
+    fill_claim(p, &b, ret);
+    p->has_released = ret->answer.would == DECISION_RELEASE;
+    return 0;
+}
+
+static int on_released(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                       char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = session_of(e, line, ret_error);
+
+    if (!p)
+        return -1;
+    policy_released(&p->policy, trace_get_u64(line, "reserved").v,
+                    trace_get_u64(line, "allocated").v);
+    ret->kind = REPLAY_OK;
+    return 0;
+}
+
+static int on_nothing(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                      char ret_error[TRACE_ERROR_SIZE])
+{
+    (void)e;
+    (void)line;
+    (void)ret;
+    (void)ret_error;
+    return 0;
+}
+
+static const handler_fn handlers[TRACE_VERB_MAX] = {
+    [TRACE_CONFIG] = on_config,     [TRACE_CLOCK] = on_nothing,     [TRACE_NOTE] = on_nothing,
+    [TRACE_OPEN] = on_open,         [TRACE_CLOSE] = on_close,       [TRACE_ATTACH] = on_attach,
+    [TRACE_DETACH] = on_detach,     [TRACE_SET_PEAK] = on_set_peak, [TRACE_WARMUP] = on_warmup,
+    [TRACE_BUSY] = on_busy,         [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
+    [TRACE_RELEASED] = on_released,
+};
+
+int engine_step(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                char ret_error[TRACE_ERROR_SIZE])
+{
+    struct opt_u64 now_ns = trace_get_time(line, "t");
+
+    *ret = (struct replay_result){.kind = REPLAY_NOTHING};
+    if (now_ns.has && e->last_time_ns.has && now_ns.v < e->last_time_ns.v) {
+        snprintf(ret_error, TRACE_ERROR_SIZE, "%s: t: runs backwards: %.40s",
+                 trace_verb_word(line->verb), trace_get(line, "t"));
+        return -1;
+    }
+    if (now_ns.has)
+        e->last_time_ns = now_ns;
+    if (!handlers[line->verb]) {
+        ret->kind = REPLAY_PLANNED;
+        return 0;
+    }
+    return handlers[line->verb](e, line, ret, ret_error);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlo-ctl status: what a person reads at a glance. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/ctl/ctl.h"
+#include "proto/base/terms.h"
+
+#define WATCH_SECONDS 1
+
+static void print_device(const struct ctl_options *o, const struct ctl_status *st)
+{
+    const struct wire_device *d = &st->device;
+    char free_text[CTL_SIZE_TEXT], total[CTL_SIZE_TEXT], age[CTL_SIZE_TEXT], floor[CTL_SIZE_TEXT],
+        cap[CTL_SIZE_TEXT];
+
+    printf("device   %s  %s", d->uuid[0] ? d->uuid : "not identified yet", d->name);
+    if (d->minor.has)
+        printf("  minor %" PRIu64 "  %s", d->minor.v, d->pci);
+    printf("\nmemory   free %s of %s", ctl_size(o, d->free, free_text),
+           ctl_size(o, d->total, total));
+    if (d->age_ns.has)
+        printf(" (%s, %s old)", source_word((int)d->source), ctl_age(d->age_ns.v, age));
+    printf("   floor %s   cap %s   probe %s\n", ctl_size(o, d->floor, floor),
+           ctl_size(o, d->cap, cap), d->probe[0] ? d->probe : "-");
+}
+
+static void print_daemon(const struct ctl_status *st)
+{
+    const struct wire_daemon *d = &st->daemon;
+    char uptime[CTL_SIZE_TEXT];
+
+    printf("daemon   dlod %s  pid %u  up %s   mode %s   policy %s   %u session%s, %u stager%s%s",
+           d->version, d->pid, ctl_age(d->uptime_ns, uptime), mode_word((int)d->mode),
+           policy_word((int)d->policy), d->sessions, d->sessions == 1 ? "" : "s", d->stagers,
+           d->stagers == 1 ? "" : "s", d->resuming ? "   resuming" : "");
+    if (d->rejected > 0)
+        printf("   refused %" PRIu64, d->rejected);
+    printf("\n");
+}
+
+static uint64_t sum(const uint64_t *counts, size_t count)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        total += counts[i];
+    return total;
+}
+
+/* cached as of the worker's last report */
+static struct opt_u64 cached_of(const struct wire_row *row)
+{
+    if (!row->state.reserved.has || !row->state.allocated.has)
+        return opt_none();
+    return opt_u64(bytes_sub_sat(row->state.reserved.v, row->state.allocated.v));
+}
+
+static void print_row(const struct ctl_options *o, const struct wire_row *row)
+{
+    char staged[CTL_SIZE_TEXT], cached[CTL_SIZE_TEXT], peak[CTL_SIZE_TEXT], budget[CTL_SIZE_TEXT];
+    const struct counts *c = &row->state.counts;
+
+    printf("%7" PRIu64 " %7u  %-16s %7u %12s %12s %12s %12s  ", row->session, row->pid, row->name,
+           row->stager_count, ctl_size(o, opt_u64(row->staged_bytes), staged),
+           ctl_size(o, cached_of(row), cached), ctl_size(o, opt_u64(row->state.peak), peak),
+           ctl_size(o, row->budget, budget));
+    printf("%-8s %-22s %7" PRIu64 " %7" PRIu64 " %6" PRIu64 "%s\n",
+           row->last.n > 0 ? decision_word((int)row->last.decision) : "-",
+           row->last.n > 0 ? reason_word((int)row->last.reason) : "-", c->cold_start_releases,
+           c->serving_releases, sum(c->forced, FORCE_MAX), row->state.in_warmup ? "  warm-up" : "");
+}
+
+static void print_table(const struct ctl_options *o, const struct ctl_status *st)
+{
+    print_device(o, st);
+    print_daemon(st);
+    if (st->row_count == 0) {
+        printf("\nno worker is registered\n");
+        return;
+    }
+    printf("\n%7s %7s  %-16s %7s %12s %12s %12s %12s  %-8s %-22s %7s %7s %6s\n", "SESSION", "PID",
+           "NAME", "STAGERS", "STAGED", "CACHED", "PEAK", "BUDGET", "LAST", "WHY", "WARM-UP",
+           "SERVING", "FORCED");
+    for (size_t i = 0; i < st->row_count; i++)
+        print_row(o, &st->rows[i]);
+    printf("\nWARM-UP, SERVING, FORCED count releases; dlo-ctl explain SESSION says why\n");
+}
+
+static int show_once(const struct ctl_options *o, struct ctl_link *l)
+{
+    struct ctl_status st;
+    int r = ctl_pull_status(l, opt_none(), &st);
+
+    if (r != CTL_EXIT_OK)
+        return r;
+    if (o->json)
+        r = ctl_print_status_json(&st);
+    else
+        print_table(o, &st);
+    if (fflush(stdout) != 0)
+        r = CTL_EXIT_FAILURE;
+    ctl_status_done(&st);
+    return r;
+}
+
+/* Until the daemon goes away or the reader of our output does. */
+static int watch(const struct ctl_options *o, struct ctl_link *l)
+{
+    const struct timespec pause = {.tv_sec = WATCH_SECONDS};
+    int r;
+
+    for (;;) {
+        if (isatty(STDOUT_FILENO) && !o->json)
+            printf("\033[H\033[J");
+        r = show_once(o, l);
+        if (r != CTL_EXIT_OK || (nanosleep(&pause, NULL) < 0 && errno != EINTR))
+            return r;
+    }
+}
+
+int ctl_status(int argc, char **argv)
+{
+    enum { OPT_WATCH = OPT_VERB };
+    static const struct option options[] = {
+        CTL_COMMON_OPTIONS, {"watch", no_argument, NULL, OPT_WATCH}, {NULL, 0, NULL, 0}};
+    struct ctl_options o;
+    struct ctl_link *l;
+    bool is_watching = false;
+    int option, r = CTL_EXIT_OK;
+
+    ctl_options_init(&o);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == OPT_WATCH)
+            is_watching = true;
+        else if (!ctl_option(&o, option, &r))
+            return ctl_usage("status", "%s", "");
+    }
+    if (r != CTL_EXIT_OK)
+        return r;
+    if (o.has_help)
+        return ctl_print_help("status");
+    if (optind < argc)
+        return ctl_usage("status", "it takes no argument");
+    l = ctl_connect(&o, NULL, &r);
+    if (!l)
+        return r;
+    r = is_watching ? watch(&o, l) : show_once(&o, l);
+    ctl_disconnect(l);
+    return r;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl/ctl.h"
+
+#define COMMON "[--socket PATH] [--timeout T]"
+
+const struct ctl_verb ctl_verbs[] = {
+    {"status", ctl_status, "status [--json] [--bytes] [--watch] " COMMON,
+     "device, daemon, and one line a worker; --watch shows it again each second"},
+    {"events", ctl_events, "events [--follow] " COMMON,
+     "past decisions as a trace that replays; --follow goes on with new ones"},
+    {"explain", ctl_explain, "explain SESSION [--bytes] " COMMON,
+     "the last decision of a session in one sentence, with its numbers and the rule"},
+    {"ask", ctl_ask,
+     "ask --reserved B --allocated B [--free B --total B] [--releasable B] [--peak B]\n"
+     "           [--policy P] [--min-free F] [--force CAUSE] [--component C] [--name N] " COMMON,
+     "one session, one question, for scripts; the exit code is the answer"},
+    {"replay", ctl_replay,
+     "replay [--check] [--compare] [--policy P] [--margin M] [--cap-fraction F]\n"
+     "           [--min-free F] [--json] [--bytes] [--live --socket S] FILE...",
+     "plays traces through the policy, or with --live through a daemon, and checks the answers"},
+    {NULL, NULL, NULL, NULL},
+};
