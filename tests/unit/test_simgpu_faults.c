@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated driver, continued: planted faults, special devices, identity, NVML. */
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/simgpu/harness.h"
+#include "tests/simgpu/shared/ledger.h"
 
 /* ---- planted faults ---- */
 
@@ -79,6 +85,33 @@ START_TEST(planted_hang_blocks_a_process_that_can_be_killed)
     WAIT_FOR(shows("1 calls so far"));
     peer_kill(&peer);
     ck_assert(!shows("open cuda"));
+}
+END_TEST
+
+/* Takes the lock of the ledger, leaves a sum wrong and dies. */
+static void die_with_the_lock(void)
+{
+    int fd = open(getenv("SIMGPU"), O_RDWR);
+    struct ledger *ledger = mmap(NULL, sizeof(*ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (ledger == MAP_FAILED)
+        _exit(1);
+    pthread_mutex_lock(&ledger->mutex);
+    ledger->devices[0].held_bytes += 100 * MIB;
+    kill(getpid(), SIGKILL);
+}
+
+START_TEST(process_killed_with_the_lock_stops_nobody)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        die_with_the_lock();
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_uint_eq(start_cuda(), CUABI_SUCCESS);
+    ck_assert_uint_eq(free_bytes(), TOTAL - CONTEXT);
 }
 END_TEST
 
@@ -221,6 +254,7 @@ static void add_cases(TCase *tcase)
     tcase_add_test(tcase, planted_sticky_error_finishes_the_process);
     tcase_add_test(tcase, planted_delay_slows_a_call_of_either_library);
     tcase_add_test(tcase, planted_hang_blocks_a_process_that_can_be_killed);
+    tcase_add_test(tcase, process_killed_with_the_lock_stops_nobody);
     tcase_add_test(tcase, lost_device_fails_in_both_libraries);
     tcase_add_test(tcase, integrated_part_has_page_cache_that_gives_way);
     tcase_add_test(tcase, both_libraries_agree_who_a_device_is);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/wire/convert.h"
+
+#include <string.h>
+
+#include "proto/base/error.h"
+
+const char *wire_op_word(enum wire_op op)
+{
+    static const char *const words[WIRE_OP_MAX] = {
+        [WIRE_OP_UNKNOWN] = "unknown", [WIRE_HELLO] = "hello",       [WIRE_ATTACH] = "attach",
+        [WIRE_DETACH] = "detach",      [WIRE_SET_PEAK] = "set_peak", [WIRE_WARMUP] = "warmup",
+        [WIRE_BUSY] = "busy",          [WIRE_ASK] = "ask",           [WIRE_RELEASED] = "released",
+        [WIRE_RESUME] = "resume",      [WIRE_STATUS] = "status",     [WIRE_EVENTS] = "events",
+    };
+
+    return (unsigned int)op < WIRE_OP_MAX ? words[op] : words[WIRE_OP_UNKNOWN];
+}
+
+/* The readers below return NULL, or the name of the field that breaks a rule. */
+
+static const char *hello_check(const Dlo__Wire__Hello *m)
+{
+    if (m->min_version == 0)
+        return "hello.min_version";
+    if (m->max_version < m->min_version)
+        return "hello.max_version";
+    if (!term_known(policy_terms, m->policy))
+        return "hello.policy";
+    if (!(m->min_free >= 0 && m->min_free <= 1)) /* NaN too */
+        return "hello.min_free";
+    if (!term_known(stage_end_terms, m->stage_end))
+        return "hello.stage_end";
+    if (!term_known(mode_terms, m->mode))
+        return "hello.mode";
+    if (m->rank > 0 && m->rank >= m->world)
+        return "hello.rank";
+    return NULL;
+}
+
+static const char *hello_parse(const Dlo__Wire__Hello *m, struct wire_hello *ret)
+{
+    const char *bad = hello_check(m);
+
+    if (bad)
+        return bad;
+    memset(ret, 0, sizeof(*ret));
+    ret->min_version = m->min_version;
+    ret->max_version = m->max_version;
+    ret->features = m->features;
+    ret->observer = m->observer != 0;
+    ret->policy = (enum policy)m->policy;
+    ret->has_min_free = m->has_min_free != 0;
+    ret->min_free = m->min_free;
+    ret->stage_end = (enum stage_end)m->stage_end;
+    ret->mode = (enum mode)m->mode;
+    ret->rank = m->rank;
+    ret->world = m->world;
+    if (!name_parse(m->has_name, &m->name, ret->name))
+        return "hello.name";
+    if (!name_parse(m->has_group, &m->group, ret->group))
+        return "hello.group";
+    ret->has_state = m->state != NULL;
+    if (m->state && !state_parse(m->state, &ret->state))
+        return "hello.state.priority";
+    return NULL;
+}
+
+static const char *attach_parse(const Dlo__Wire__Attach *m, struct wire_request *ret)
+{
+    if (!m->has_id || !name_parse(m->has_id, &m->id, ret->u.attach.id))
+        return "attach.id";
+    if (!m->has_bytes)
+        return "attach.bytes";
+    ret->u.attach.staged_bytes = m->bytes;
+    return NULL;
+}
+
+static const char *detach_parse(const Dlo__Wire__Detach *m, struct wire_request *ret)
+{
+    return m->has_id && name_parse(m->has_id, &m->id, ret->u.detach.id) ? NULL : "detach.id";
+}
+
+static const char *set_peak_parse(const Dlo__Wire__SetPeak *m, struct wire_request *ret)
+{
+    ret->u.set_peak.peak = m->peak;
+    return m->has_peak ? NULL : "set_peak.peak";
+}
+
+static const char *warmup_parse(const Dlo__Wire__Warmup *m, struct wire_request *ret)
+{
+    ret->u.warmup.phase = (enum phase)term_or_none(phase_terms, m->phase);
+    return ret->u.warmup.phase != PHASE_NONE ? NULL : "warmup.phase";
+}
+
+static const char *busy_parse(const Dlo__Wire__Busy *m, struct wire_request *ret)
+{
+    ret->u.busy.phase = (enum phase)term_or_none(phase_terms, m->phase);
+    ret->u.busy.need = GET_OPT(m, need);
+    ret->u.busy.reserved = GET_OPT(m, reserved);
+    ret->u.busy.allocated = GET_OPT(m, allocated);
+    return ret->u.busy.phase != PHASE_NONE ? NULL : "busy.phase";
+}
+
+static const char *ask_parse(const Dlo__Wire__Ask *m, struct boundary *ret)
+{
+    if (!term_known(force_terms, m->force))
+        return "ask.force";
+    ret->force = (enum force)m->force;
+    ret->reserved = GET_OPT(m, reserved);
+    ret->allocated = GET_OPT(m, allocated);
+    ret->releasable = GET_OPT(m, releasable);
+    ret->free = GET_OPT(m, free);
+    ret->total = GET_OPT(m, total);
+    return name_parse(m->has_component, &m->component, ret->component) ? NULL : "ask.component";
+}
+
+static const char *released_parse(const Dlo__Wire__Released *m, struct wire_request *ret)
+{
+    if (!m->has_reserved)
+        return "released.reserved";
+    if (!m->has_allocated)
+        return "released.allocated";
+    ret->u.released.reserved = m->reserved;
+    ret->u.released.allocated = m->allocated;
+    ret->u.released.us = m->us;
+    return NULL;
+}
+
+static const char *resume_parse(const Dlo__Wire__Resume *m, struct wire_request *ret)
+{
+    if (!m->state)
+        return "resume.state";
+    return state_parse(m->state, &ret->u.resume.state) ? NULL : "resume.state.priority";
+}
+
+/* The op is set before its members are looked at, so that a log line can name it. */
+static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *ret)
+{
+    switch (m->op_case) {
+    case DLO__WIRE__REQUEST__OP_HELLO:
+        ret->op = WIRE_HELLO;
+        return hello_parse(m->hello, &ret->u.hello);
+    case DLO__WIRE__REQUEST__OP_ATTACH:
+        ret->op = WIRE_ATTACH;
+        return attach_parse(m->attach, ret);
+    case DLO__WIRE__REQUEST__OP_DETACH:
+        ret->op = WIRE_DETACH;
+        return detach_parse(m->detach, ret);
+    case DLO__WIRE__REQUEST__OP_SET_PEAK:
+        ret->op = WIRE_SET_PEAK;
+        return set_peak_parse(m->set_peak, ret);
+    case DLO__WIRE__REQUEST__OP_WARMUP:
+        ret->op = WIRE_WARMUP;
+        return warmup_parse(m->warmup, ret);
+    case DLO__WIRE__REQUEST__OP_BUSY:
+        ret->op = WIRE_BUSY;
+        return busy_parse(m->busy, ret);
+    case DLO__WIRE__REQUEST__OP_ASK:
+        ret->op = WIRE_ASK;
+        return ask_parse(m->ask, &ret->u.ask);
+    case DLO__WIRE__REQUEST__OP_RELEASED:
+        ret->op = WIRE_RELEASED;
+        return released_parse(m->released, ret);
+    case DLO__WIRE__REQUEST__OP_RESUME:
+        ret->op = WIRE_RESUME;
+        return resume_parse(m->resume, ret);
+    case DLO__WIRE__REQUEST__OP_STATUS:
+        ret->op = WIRE_STATUS;
+        ret->u.status.cursor = m->status->cursor;
+        ret->u.status.session = GET_OPT(m->status, session);
+        ret->u.status.sample = m->status->sample != 0;
+        return NULL;
+    case DLO__WIRE__REQUEST__OP_EVENTS:
+        ret->op = WIRE_EVENTS;
+        ret->u.events.cursor = m->events->cursor;
+        ret->u.events.wait = m->events->wait != 0;
+        return NULL;
+    default:
+        return NULL; /* from a newer peer */
+    }
+}
+
+int wire_decode_request(struct wire_arena *arena, const uint8_t *bytes, size_t length,
+                        struct wire_request *ret, const char **ret_field)
+{
+    ProtobufCAllocator allocator = arena_allocator(arena);
+    Dlo__Wire__Request *m;
+    const char *bad;
+
+    ret->seq = 0;
+    ret->op = WIRE_OP_UNKNOWN;
+    *ret_field = "message";
+    if (length > LIMIT_MESSAGE_BYTES)
+        return ERR_TOO_LONG;
+    m = dlo__wire__request__unpack(&allocator, length, bytes);
+    if (!m)
+        return ERR_MALFORMED;
+    ret->seq = m->seq;
+    bad = m->seq == 0 ? "seq" : op_parse(m, ret);
+    if (bad) {
+        *ret_field = bad;
+        return ERR_INVALID;
+    }
+    return 0;
+}
