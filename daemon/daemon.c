@@ -30,6 +30,7 @@ struct daemon {
     struct service service;
     struct listener listener;
     struct server *server;
+    char uuid[LIMIT_UUID_SIZE]; /* of the device that was identified last */
     int exit_code;
     bool is_stopping;
 };
@@ -108,7 +109,9 @@ static void on_device(void *arg, const struct device_info *info)
     char error[SOCKET_ERROR_SIZE];
 
     d->service.now_ns = uv_hrtime();
-    log_line(LOG_LEVEL_INFO, "", "device %s %s pci=%s", info->uuid, info->name, info->pci);
+    if (strcmp(d->uuid, info->uuid) != 0)
+        log_line(LOG_LEVEL_INFO, "", "device %s %s pci=%s", info->uuid, info->name, info->pci);
+    snprintf(d->uuid, sizeof(d->uuid), "%s", info->uuid);
     if (d->is_stopping)
         return;
     if (!d->server && open_socket(d) < 0) {

@@ -200,10 +200,10 @@ int listener_make(struct listener *l, const char *path, uint32_t mode, const cha
     return 0;
 }
 
-static int link_by_uuid(const struct listener *l, const char *folder, const char *uuid,
+static int link_by_uuid(struct listener *l, const char *folder, const char *uuid,
                         char *ret_error)
 {
-    char by_uuid[CONFIG_TEXT_SIZE * 2], link[CONFIG_TEXT_SIZE * 3], target[CONFIG_TEXT_SIZE * 2];
+    char by_uuid[CONFIG_TEXT_SIZE * 2], link[sizeof(l->uuid_link)], target[CONFIG_TEXT_SIZE * 2];
     const char *name = strrchr(l->path, '/');
 
     snprintf(by_uuid, sizeof(by_uuid), "%s/by-uuid", folder);
@@ -214,6 +214,7 @@ static int link_by_uuid(const struct listener *l, const char *folder, const char
     unlink(link);
     if (symlink(target, link) < 0)
         return fail(ret_error, ERR_IO, "cannot make the link", link);
+    memcpy(l->uuid_link, link, sizeof(link));
     return 0;
 }
 
@@ -238,6 +239,8 @@ void listener_done(struct listener *l)
 {
     if (l->fd >= 0 && !l->is_activated)
         unlink(l->path);
+    if (l->uuid_link[0])
+        unlink(l->uuid_link);
     if (l->lock_fd >= 0)
         close(l->lock_fd);
     if (l->uuid_lock_fd >= 0)

@@ -15,7 +15,8 @@ struct listener {
     int lock_fd; /* -1 where the socket is the service manager's */
     int uuid_lock_fd;
     bool is_activated;
-    char path[CONFIG_TEXT_SIZE]; /* where clients find it */
+    char path[CONFIG_TEXT_SIZE];          /* where clients find it */
+    char uuid_link[3 * CONFIG_TEXT_SIZE]; /* that we made, "" for none */
 };
 
 void listener_init(struct listener *l);
@@ -35,7 +36,7 @@ int listener_make(struct listener *l, const char *path, uint32_t mode, const cha
 int listener_lock_uuid(struct listener *l, const char *uuid,
                        char ret_error[SOCKET_ERROR_SIZE]) _must_check_;
 
-/* Removes a socket that we made, gives the locks back. */
+/* Removes the socket and the link that we made, gives the locks back. */
 void listener_done(struct listener *l);
 
 /* /run/dlo for root, $XDG_RUNTIME_DIR/dlo for others; ERR_INVALID where that is not set. */

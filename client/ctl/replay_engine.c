@@ -180,7 +180,7 @@ static void read_choice(const struct engine *e, const struct trace_line *line,
                         struct policy_choice *ret)
 {
     const char *policy = trace_get(line, "policy"), *stage_end = trace_get(line, "stage_end");
-    const char *features = trace_get(line, "features");
+    const char *features = trace_get(line, "features"), *mode = trace_get(line, "mode");
 
     *ret = (struct policy_choice){0};
     if (policy && e->options->policy == POLICY_NONE)
@@ -191,6 +191,8 @@ static void read_choice(const struct engine *e, const struct trace_line *line,
     }
     if (stage_end)
         ret->stage_end = (enum stage_end)term_value(stage_end_terms, stage_end);
+    if (mode)
+        ret->mode = (enum mode)term_value(mode_terms, mode);
     if (features)
         ret->brackets = (replay_features(features) & FEATURE_BRACKETS) != 0;
 }

@@ -265,7 +265,11 @@ static void begin(struct sync *s)
         r = conn_connect(s->path, &s->fd);
     if (r < 0) {
         s->fd = -1;
-        disconnect(s, r == ERR_NO_DAEMON ? CAUSE_NO_DAEMON : CAUSE_REFUSED, r, NULL);
+        disconnect(s,
+                   r == ERR_NO_DAEMON ? CAUSE_NO_DAEMON
+                   : r == ERR_IO      ? CAUSE_BACK_OFF
+                                      : CAUSE_REFUSED,
+                   r, NULL);
         return;
     }
     say_hello(s);
@@ -357,7 +361,7 @@ enum cause sync_call(struct sync *s, uint64_t deadline_ns)
             disconnect(s, why, why == CAUSE_BROKEN && got == ERR_TIMEOUT ? ERR_IO : got, NULL);
             return why;
         }
-        if (s->reply.seq != seq || s->reply.body == WIRE_BODY_UNKNOWN) {
+        if (s->reply.seq != seq) {
             on_reply(s);
         } else if (s->reply.body == WIRE_ERROR && s->reply.u.error.code == ERR_SHUTDOWN) {
             disconnect(s, CAUSE_BROKEN, ERR_SHUTDOWN, s->reply.u.error.text);

@@ -21,11 +21,12 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
                       "demand_reserve:u t:t"},
     [TRACE_CLOCK] = {"clock", "wall:w", "t:t"},
     [TRACE_NOTE] = {"note", "text:s", "s:u t:t"},
-    [TRACE_OPEN] = {"open", "s:u",
-                    "name:n pid:u uid:u min_free:d policy:p stage_end:e features:f group:n rank:u "
-                    "world:u t:t peak:u n:u warmup:b warmup_ended:b busy:b residue:u reserved:u "
-                    "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
-                    "uncovered:u forced:l local:l"},
+    [TRACE_OPEN] =
+        {"open", "s:u",
+         "name:n pid:u uid:u min_free:d policy:p stage_end:e mode:m features:f group:n rank:u "
+         "world:u t:t peak:u n:u warmup:b warmup_ended:b busy:b residue:u reserved:u "
+         "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
+         "uncovered:u forced:l local:l"},
     [TRACE_CLOSE] = {"close", "s:u", "t:t"},
     [TRACE_ATTACH] = {"attach", "s:u id:n bytes:u", "t:t"},
     [TRACE_DETACH] = {"detach", "s:u id:n", "t:t"},

@@ -114,7 +114,7 @@ enum { DLO_STAGE_END_FORCE = 1, DLO_STAGE_END_ADVISE = 2 };
 
 /* Why the library answered by itself (R28). 0: the daemon answered, or the answer needs none. */
 enum {
-    DLO_CAUSE_NO_DAEMON = 1, /* nobody listens */
+    DLO_CAUSE_NO_DAEMON = 1, /* nobody listens, or nobody has answered yet */
     DLO_CAUSE_DEADLINE = 2,  /* the daemon did not answer in time */
     DLO_CAUSE_BACK_OFF = 3,  /* after a miss or a break, until the session is resumed */
     DLO_CAUSE_BROKEN = 4,    /* the connection broke during this call */
@@ -257,7 +257,7 @@ struct dlo_report {
     }
 
 /* Sizes of dlo_info; the counts have room for words that later versions add. */
-#define DLO_INFO_PATH   108
+#define DLO_INFO_PATH   112
 #define DLO_INFO_TEXT   80
 #define DLO_INFO_COUNTS 16
 
@@ -380,9 +380,10 @@ DLO_API int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t a
  * dlo_forced. */
 DLO_API int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret);
 
-/* One line on the last error that a call on this handle returned, "" before the first. Borrowed:
- * valid until the next call on the handle by any thread. With NULL: on the last failed dlo_open of
- * this thread. Blocks: never. */
+/* One line on the last error that a call on this handle returned, "" before the first; a call that
+ * never got the lock (DLO_ERR_TIMEOUT) or was given an unusable struct leaves the former text.
+ * Borrowed: valid until the next call on the handle by any thread. With NULL: on the last failed
+ * dlo_open of this thread. Blocks: never. */
 DLO_API const char *dlo_last_error(const struct dlo_client *c);
 
 /* Words for numbers; static text, never NULL: "-" for a number without a word. No state, any

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public functions: a handle is a link behind a lock whose wait counts against the deadline. */
+#include <dlo/dlo.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/lib/conn.h"
+#include "client/lib/link.h"
+#include "client/lib/options.h"
+#include "proto/base/error.h"
+
+struct dlo_client {
+    struct options options;      /* immutable */
+    uint32_t generation;         /* of the process that opened it */
+    pthread_mutex_t mutex;       /* protects what link points to, and error */
+    atomic_bool is_held;         /* for the child of a fork, which must not touch the mutex */
+    atomic_uint_fast64_t locked; /* answers that were given without the lock */
+    struct link *link;
+    char error[2 * LIMIT_TEXT_SIZE];
+};
+
+/* How often this process is a child of one that had the library: a handle of an earlier generation
+ * belongs to a parent. Changes only in the child of a fork, where one thread exists. */
+static atomic_uint generation;
+static pthread_once_t fork_guard_once = PTHREAD_ONCE_INIT;
+static int fork_guard_error;
+
+/* A handle that does not exist cannot keep the text of its error. */
+static _Thread_local char open_error[2 * LIMIT_TEXT_SIZE];
+
+static void count_fork(void)
+{
+    atomic_fetch_add(&generation, 1);
+}
+
+static void set_fork_guard(void)
+{
+    fork_guard_error = pthread_atfork(NULL, NULL, count_fork);
+}
+
+static bool is_inherited(const struct dlo_client *c)
+{
+    return c->generation != atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* The host's errno is not ours to change. */
+static void restore_errno(const int *saved)
+{
+    errno = *saved;
+}
+
+#define _keep_errno_ _cleanup_(restore_errno) const int saved_errno = errno
+
+/* 0 with the lock held, which unlock gives back with the result of the call. */
+static int lock(struct dlo_client *c, uint64_t deadline_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
+
+    if (pthread_mutex_trylock(&c->mutex) != 0 &&
+        pthread_mutex_clocklock(&c->mutex, CLOCK_MONOTONIC, &until) != 0)
+        return ERR_TIMEOUT;
+    atomic_store_explicit(&c->is_held, true, memory_order_relaxed);
+    c->link->text[0] = '\0';
+    return 0;
+}
+
+static int32_t unlock(struct dlo_client *c, const char *what, int r)
+{
+    if (r < 0 && c->link->text[0])
+        snprintf(c->error, sizeof(c->error), "%s: %s (%s)", what, error_text(r), c->link->text);
+    else if (r < 0)
+        snprintf(c->error, sizeof(c->error), "%s: %s", what, error_text(r));
+    atomic_store_explicit(&c->is_held, false, memory_order_relaxed);
+    pthread_mutex_unlock(&c->mutex);
+    return r;
+}
+
+/* What each call begins with: 0 with the lock held and *ret_deadline_ns set. */
+static int enter(struct dlo_client *c, uint64_t *ret_deadline_ns)
+{
+    if (!c)
+        return ERR_INVALID;
+    if (is_inherited(c))
+        return ERR_FORKED;
+    *ret_deadline_ns = conn_now_ns() + c->options.deadline_ns;
+    return lock(c, *ret_deadline_ns);
+}
+
+static int open_link(struct dlo_client *c)
+{
+    if (c->options.mode != MODE_OFF)
+        return link_socket_new(&c->options, conn_now_ns() + c->options.deadline_ns, &c->link);
+    c->link = link_null_new();
+    return c->link ? 0 : ERR_NO_MEMORY;
+}
+
+int32_t dlo_open(const struct dlo_options *options, struct dlo_client **ret)
+{
+    _keep_errno_;
+    struct dlo_client *c;
+    int r;
+
+    if (!ret)
+        return ERR_INVALID;
+    pthread_once(&fork_guard_once, set_fork_guard);
+    c = fork_guard_error ? NULL : calloc(1, sizeof(*c));
+    if (!c) {
+        snprintf(open_error, sizeof(open_error), "dlo_open: %s", error_text(ERR_NO_MEMORY));
+        return ERR_NO_MEMORY;
+    }
+    r = options_read(options, &c->options, c->error, sizeof(c->error));
+    if (r == 0)
+        r = open_link(c);
+    if (r < 0) {
+        snprintf(open_error, sizeof(open_error), "dlo_open: %.400s",
+                 c->error[0] ? c->error : error_text(r));
+        free(c);
+        return r;
+    }
+    pthread_mutex_init(&c->mutex, NULL);
+    c->generation = atomic_load(&generation);
+    *ret = c;
+    return 0;
+}
+
+void dlo_close(struct dlo_client *c)
+{
+    _keep_errno_;
+
+    if (!c)
+        return;
+    if (is_inherited(c)) {
+        /* Another thread of the parent was changing it: what it points to may be half done. */
+        if (atomic_load(&c->is_held))
+            return;
+        c->link->ops->free(c->link); /* closes the copy of the descriptor, says nothing */
+        free(c);
+        return;
+    }
+    c->link->ops->free(c->link);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+}
+
+int32_t dlo_attach(struct dlo_client *c, const char *id, uint64_t bytes)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    r = options_name_ok(id) ? c->link->ops->attach(c->link, id, bytes, deadline_ns) : ERR_INVALID;
+    return unlock(c, "attach", r);
+}
+
+int32_t dlo_detach(struct dlo_client *c, const char *id)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    r = options_name_ok(id) ? c->link->ops->detach(c->link, id, deadline_ns) : ERR_INVALID;
+    return unlock(c, "detach", r);
+}
+
+int32_t dlo_set_peak(struct dlo_client *c, uint64_t peak_bytes)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    return unlock(c, "set peak", c->link->ops->set_peak(c->link, peak_bytes, deadline_ns));
+}
+
+static int32_t warmup(struct dlo_client *c, enum phase phase, const char *what)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    return unlock(c, what, c->link->ops->warmup(c->link, phase, deadline_ns));
+}
+
+int32_t dlo_warmup_begin(struct dlo_client *c)
+{
+    return warmup(c, PHASE_BEGIN, "warm-up begin");
+}
+
+int32_t dlo_warmup_end(struct dlo_client *c)
+{
+    return warmup(c, PHASE_END, "warm-up end");
+}
+
+static int32_t busy(struct dlo_client *c, enum phase phase, const struct dlo_report *report,
+                    struct dlo_answer *ret, const char *what)
+{
+    _keep_errno_;
+    struct dlo_report all;
+    struct answer answer;
+    uint64_t deadline_ns;
+    int r;
+
+    if (options_report(report, &all) < 0 || (ret && ret->size < sizeof(ret->size)))
+        return ERR_INVALID;
+    r = enter(c, &deadline_ns);
+    if (r < 0)
+        return r;
+    r = c->link->ops->busy(c->link, phase, &all, deadline_ns, &answer);
+    if (r == 0 && ret)
+        r = options_give_answer(&answer, CAUSE_NONE, ret);
+    return unlock(c, what, r);
+}
+
+int32_t dlo_busy_begin(struct dlo_client *c, const struct dlo_report *report)
+{
+    return busy(c, PHASE_BEGIN, report, NULL, "busy begin");
+}
+
+int32_t dlo_busy_end(struct dlo_client *c, const struct dlo_report *report, struct dlo_answer *ret)
+{
+    return busy(c, PHASE_END, report, ret, "busy end");
+}
+
+/* R6: what is safe when nothing can be read, not even our own state. */
+static int give_blind(struct dlo_client *c, const struct boundary *b, enum cause cause,
+                      struct dlo_answer *ret)
+{
+    bool is_forced = options_is_forced(c->options.stage_end, b->force);
+    int mode = atomic_load_explicit(&c->link->mode, memory_order_relaxed);
+    struct answer a = {
+        .decision = mode == MODE_ON ? DECISION_RELEASE : DECISION_KEEP, /* R30 */
+        .would = mode == MODE_OFF ? DECISION_KEEP : DECISION_RELEASE,
+        .reason = mode == MODE_OFF ? REASON_NONE
+                  : is_forced      ? REASON_FORCED
+                                   : REASON_TELEMETRY_UNAVAILABLE,
+    };
+
+    return options_give_answer(&a, cause, ret);
+}
+
+/* R11b: the worker's own reading, where the boundary has none and the host can be asked. */
+static void read_memory(struct dlo_client *c, struct boundary *b)
+{
+    const struct options *o = &c->options;
+    uint64_t free_bytes, total_bytes;
+
+    if (!o->read_memory || o->mode == MODE_OFF || (b->free.has && b->total.has) ||
+        options_is_forced(o->stage_end, b->force))
+        return;
+    if (o->read_memory(o->read_memory_arg, &free_bytes, &total_bytes) != 0)
+        return;
+    b->free = opt_u64(free_bytes);
+    b->total = opt_u64(total_bytes);
+}
+
+int32_t dlo_ask(struct dlo_client *c, const struct dlo_boundary *b, struct dlo_answer *ret)
+{
+    _keep_errno_;
+    struct boundary boundary;
+    struct answer answer;
+    enum cause cause;
+    uint64_t deadline_ns;
+    int r;
+
+    if (!c || !ret || ret->size < sizeof(ret->size) || options_boundary(b, &boundary) < 0)
+        return ERR_INVALID;
+    if (is_inherited(c)) {
+        r = give_blind(c, &boundary, CAUSE_NONE, ret);
+        return r < 0 ? r : ERR_FORKED;
+    }
+    read_memory(c, &boundary);
+    r = enter(c, &deadline_ns);
+    if (r < 0) {
+        atomic_fetch_add(&c->locked, 1);
+        return give_blind(c, &boundary, CAUSE_LOCKED, ret);
+    }
+    c->link->ops->ask(c->link, &boundary, deadline_ns, &answer, &cause);
+    return unlock(c, "ask", options_give_answer(&answer, cause, ret));
+}
+
+int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *component)
+{
+    _keep_errno_;
+    struct dlo_boundary in = DLO_BOUNDARY_INIT;
+    struct boundary b;
+    uint64_t deadline_ns;
+    int r;
+
+    in.force = force;
+    in.component = component;
+    if (force == 0 || options_boundary(&in, &b) < 0)
+        return ERR_INVALID;
+    r = enter(c, &deadline_ns);
+    if (r < 0)
+        return r;
+    r = options_is_forced(c->options.stage_end, b.force) ? c->link->ops->forced(c->link, &b)
+                                                         : ERR_BAD_STATE;
+    return unlock(c, "forced", r);
+}
+
+int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated, uint64_t us)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    return unlock(c, "released", c->link->ops->released(c->link, reserved, allocated, us));
+}
+
+int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret)
+{
+    _keep_errno_;
+    struct dlo_info info = DLO_INFO_INIT;
+    uint64_t deadline_ns;
+    int r;
+
+    if (!ret)
+        return ERR_INVALID;
+    r = enter(c, &deadline_ns);
+    if (r < 0)
+        return r;
+    c->link->ops->describe(c->link, &info);
+    info.local[CAUSE_LOCKED] += atomic_load(&c->locked);
+    return unlock(c, "info", options_give_info(&info, ret));
+}
+
+const char *dlo_last_error(const struct dlo_client *c)
+{
+    if (!c)
+        return open_error;
+    return is_inherited(c) ? error_text(ERR_FORKED) : c->error;
+}
