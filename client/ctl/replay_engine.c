@@ -217,6 +217,8 @@ static int on_open(struct engine *e, const struct trace_line *line, struct repla
         return -1;
     }
     trace_get_resume(line, &state);
+    if (!choice.brackets) /* R21; as the daemon does */
+        state.busy = false;
     policy_session_init(&p->policy, number, &choice, &state);
     list_append(&e->buckets[number % BUCKETS], &p->link);
     return 0;
@@ -404,6 +406,8 @@ static int on_ask(struct engine *e, const struct trace_line *line, struct replay
         ret->answer.age_ns = age_ns;
     ret->kind = REPLAY_DECISION;
     ret->uncovered = p->policy.state.counts.uncovered > uncovered;
+    if (ret->answer.total.has)
+        ret->next_budget = opt_u64(policy_budget(&e->settings, &p->policy, ret->answer.total.v));
     fill_claim(p, &b, ret);
     p->has_released = ret->answer.would == DECISION_RELEASE;
     return 0;

@@ -6,12 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/ctl/ctl.h"
 #include "client/lib/conn.h"
 #include "proto/base/error.h"
 #include "proto/base/list.h"
 #include "proto/base/parse.h"
 
-#define CALL_NS 5000000000ull /* far above the daemon's own sample_timeout; it hangs beyond that */
+#define CALL_NS                                                                                    \
+    5000000000ull /* far above the daemon's own sample_timeout; it hangs beyond that               \
+                   */
 
 struct connection {
     struct list link; /* live.connections */
@@ -32,22 +35,41 @@ static void cannot(char ret_error[TRACE_ERROR_SIZE], const char *what, int code)
     snprintf(ret_error, TRACE_ERROR_SIZE, "%s: %s", what, error_text(code));
 }
 
-struct live *live_new(const char *socket, char ret_error[TRACE_ERROR_SIZE])
+static int exit_of(int code)
+{
+    switch (code) {
+    case ERR_NO_DAEMON:
+        return CTL_EXIT_NO_DAEMON;
+    case ERR_NOT_TRUSTED:
+    case ERR_PERMISSION:
+        return CTL_EXIT_PERMISSION;
+    default:
+        return CTL_EXIT_FAILURE;
+    }
+}
+
+struct live *live_new(const char *socket, int *ret_exit, char ret_error[TRACE_ERROR_SIZE])
 {
     struct live *l = calloc(1, sizeof(*l));
-    int r;
+    int fd, r;
 
+    *ret_exit = CTL_EXIT_FAILURE;
     if (!l) {
         cannot(ret_error, "replay", ERR_NO_MEMORY);
         return NULL;
     }
     list_init(&l->connections);
     r = conn_find(socket, NULL, l->path);
+    if (r == 0)
+        r = conn_connect(l->path, &fd); /* only to see that somebody is there */
     if (r < 0) {
-        cannot(ret_error, socket ? socket : "no socket found", r);
+        cannot(ret_error, socket ? socket : "replay", r);
+        *ret_exit = exit_of(r);
         free(l);
         return NULL;
     }
+    close(fd);
+    *ret_exit = CTL_EXIT_OK;
     return l;
 }
 
@@ -99,9 +121,9 @@ static struct connection *find(struct live *l, uint64_t number)
 static bool has_state(const struct trace_line *line)
 {
     static const char *const keys[] = {
-        "peak",    "n",         "warmup", "warmup_ended", "busy",   "residue",
-        "cap",     "pin",       "rev",    "priority",     "cold",   "reserved",
-        "serving", "allocated", "forced", "uncovered",    "local",  "retained",
+        "peak",    "n",         "warmup", "warmup_ended", "busy",  "residue",
+        "cap",     "pin",       "rev",    "priority",     "cold",  "reserved",
+        "serving", "allocated", "forced", "uncovered",    "local", "retained",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
@@ -156,7 +178,8 @@ static int call(struct live *l, struct connection *c, struct wire_request *reque
     return -1;
 }
 
-static int step_open(struct live *l, const struct trace_line *line, char ret_error[TRACE_ERROR_SIZE])
+static int step_open(struct live *l, const struct trace_line *line,
+                     char ret_error[TRACE_ERROR_SIZE])
 {
     struct wire_request request = {.op = WIRE_HELLO};
     uint64_t number = trace_get_u64(line, "s").v;
@@ -238,6 +261,7 @@ static void take_decision(const struct trace_line *line, const struct answer *a,
     trace_get_boundary(line, &b);
     ret->kind = REPLAY_DECISION;
     ret->answer = *a;
+    ret->next_budget = a->budget;
     if (!b.reserved.has || !b.allocated.has)
         return;
     ret->held_bytes = opt_u64(bytes_sub_sat(b.reserved.v, b.allocated.v));

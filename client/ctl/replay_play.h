@@ -39,6 +39,7 @@ struct replay_result {
     struct answer answer;
     struct opt_u64 held_bytes;  /* cached at this boundary, also where it was forced */
     struct opt_u64 claim_bytes; /* R20 */
+    struct opt_u64 next_budget; /* after this observation; live: before it */
     bool uncovered;             /* R13 */
 };
 
@@ -73,8 +74,8 @@ void engine_free(struct engine *e);
 int engine_step(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                 char ret_error[TRACE_ERROR_SIZE]);
 
-/* NULL with the sentence in ret_error. */
-struct live *live_new(const char *socket, char ret_error[TRACE_ERROR_SIZE]);
+/* Finds a daemon that answers. NULL with an exit code and the sentence in ret_error. */
+struct live *live_new(const char *socket, int *ret_exit, char ret_error[TRACE_ERROR_SIZE]);
 void live_free(struct live *l);
 /* May this line be played through a daemon? */
 int live_check(const struct trace_line *line, char ret_error[TRACE_ERROR_SIZE]);

@@ -27,8 +27,8 @@ void replay_count(struct replay_summary *s, const struct trace_line *line,
     s->uncovered += result->uncovered;
     s->last_session = trace_get_u64(line, "s").v;
     s->final_peak = a->peak;
-    if (a->budget.has)
-        s->final_budget = a->budget;
+    if (result->next_budget.has)
+        s->final_budget = result->next_budget;
     s->largest_claim_bytes = bytes_max(s->largest_claim_bytes, result->claim_bytes.v);
     if (is_release(a)) {
         s->releases[a->warmup][a->reason < REASON_MAX ? a->reason : REASON_NONE]++;
@@ -133,9 +133,9 @@ const char *replay_bytes_text(uint64_t bytes, bool exact, char out[40])
 static bool is_bytes(const char *key)
 {
     static const char *const keys[] = {
-        "bytes", "reserved", "allocated", "releasable", "from_empty", "free",  "total",  "cached",
-        "floor", "budget",   "learned",   "staged",     "peak",       "residue", "cap", "pin",
-        "need",  "freed",    "demand_reserve",
+        "bytes",  "reserved", "allocated", "releasable", "from_empty",     "free", "total",
+        "cached", "floor",    "budget",    "learned",    "staged",         "peak", "residue",
+        "cap",    "pin",      "need",      "freed",      "demand_reserve",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
@@ -180,12 +180,14 @@ void replay_print_event(FILE *out, const struct trace_line *line, const struct t
     fputc('\n', out);
 }
 
-static uint64_t sum(const uint64_t *counts)
+/* R12: unforced releases of every reason */
+static uint64_t unforced(const uint64_t *counts)
 {
     uint64_t total = 0;
 
     for (size_t i = 0; i < REASON_MAX; i++)
-        total += counts[i];
+        if (i != REASON_FORCED)
+            total += counts[i];
     return total;
 }
 
@@ -194,7 +196,8 @@ void replay_print_summary(FILE *out, const struct replay_summary *s, bool exact)
 {
     char peak[40], budget[40], claim[40];
 
-    fprintf(out, "# %" PRIu64 " events, %" PRIu64 " asks: %" PRIu64 " retained, %" PRIu64 " released",
+    fprintf(out,
+            "# %" PRIu64 " events, %" PRIu64 " asks: %" PRIu64 " retained, %" PRIu64 " released",
             s->events, s->asks, s->retained, replay_releases(s));
     if (s->errors)
         fprintf(out, ", %" PRIu64 " error answers", s->errors);
@@ -205,8 +208,10 @@ void replay_print_summary(FILE *out, const struct replay_summary *s, bool exact)
         if (s->releases[0][i] || s->releases[1][i])
             fprintf(out, "# released %s: %" PRIu64 " in warm-up, %" PRIu64 " outside\n",
                     reason_word((int)i), s->releases[1][i], s->releases[0][i]);
-    fprintf(out, "# releases in warm-up %" PRIu64 ", outside %" PRIu64 ", uncovered by it %" PRIu64 "\n",
-            sum(s->releases[1]), sum(s->releases[0]), s->uncovered);
+    fprintf(out,
+            "# unforced releases: %" PRIu64 " cold start, %" PRIu64 " serving, %" PRIu64
+            " not covered by the warm-up\n",
+            unforced(s->releases[1]), unforced(s->releases[0]), s->uncovered);
     if (!s->asks)
         return;
     fprintf(out, "# last session %" PRIu64 ": peak %s, budget %s; largest claim %s\n",

@@ -55,7 +55,7 @@ static void restore_errno(const int *saved)
     errno = *saved;
 }
 
-#define _keep_errno_ _cleanup_(restore_errno) const int saved_errno = errno
+#define _keep_errno_ __attribute__((unused)) _cleanup_(restore_errno) const int saved_errno = errno
 
 /* 0 with the lock held, which unlock gives back with the result of the call. */
 static int lock(struct dlo_client *c, uint64_t deadline_ns)

@@ -229,6 +229,17 @@ void local_follow(struct local *l, const struct boundary *b, const struct answer
     l->session.state.peak = answer->peak;
     l->session.state.n = answer->n;
     l->session.last = *answer;
+    if (answer->decision != DECISION_KEEP)
+        l->settings.mode = MODE_ON;
+    else if (l->settings.mode == MODE_ON)
+        l->settings.mode = MODE_SHADOW; /* a reload since the welcome */
+}
+
+enum mode local_mode(const struct local *l)
+{
+    enum mode chosen = l->session.choice.mode;
+
+    return chosen != MODE_NONE && chosen < l->settings.mode ? chosen : l->settings.mode;
 }
 
 const struct resume *local_state(const struct local *l)
@@ -243,14 +254,11 @@ void local_restore(struct local *l, const struct resume *state)
 
 struct local_view local_view(const struct local *l)
 {
-    enum mode chosen = l->session.choice.mode;
-
     return (struct local_view){
         .session = l->session.number,
         .learned = policy_learned(&l->settings, &l->session),
         .staged_bytes = l->session.ledger.staged_bytes,
         .stager_count = l->session.ledger.count,
-        .mode = chosen != MODE_NONE && chosen < l->settings.mode ? chosen : l->settings.mode,
         .policy = policy_effective(&l->settings, &l->session),
     };
 }

@@ -69,7 +69,10 @@ bool local_is_forced(const struct local *l, const struct boundary *b);
 /* R4 to R13. cause is counted where it is not CAUSE_NONE. */
 void local_decide(struct local *l, const struct boundary *b, enum cause cause, struct answer *ret);
 
-/* The daemon decided: follow it, with the reading it used. */
+/* The mode in force: the lower of the worker's and the daemon's (R30). */
+enum mode local_mode(const struct local *l);
+
+/* The daemon decided: follow it, with the reading it used and the mode that shows in its answer. */
 void local_follow(struct local *l, const struct boundary *b, const struct answer *answer);
 
 /* The state that a hello or a resume carries. Borrowed; restore takes a change back. */
@@ -80,7 +83,6 @@ void local_restore(struct local *l, const struct resume *state);
 struct local_view {
     uint64_t session, learned, staged_bytes;
     uint32_t stager_count;
-    enum mode mode;     /* in force */
     enum policy policy; /* in force */
 };
 struct local_view local_view(const struct local *l);

@@ -210,6 +210,7 @@ static void socket_ask(struct link *l, const struct boundary *b, uint64_t deadli
             k->sync.reply.u.answer.decision != DECISION_NONE) {
             *ret = k->sync.reply.u.answer;
             local_follow(k->local, b, ret);
+            atomic_store_explicit(&k->link.mode, (int)local_mode(k->local), memory_order_relaxed);
             return;
         }
         if (why == CAUSE_NONE)
@@ -257,7 +258,7 @@ static void socket_describe(struct link *l, struct dlo_info *info)
     const struct local_view view = local_view(k->local);
     const struct sync *s = &k->sync;
 
-    info->mode = (int32_t)view.mode;
+    info->mode = (int32_t)local_mode(k->local);
     info->connected = is_up;
     info->last_link_error = s->last_error;
     info->protocol_version = s->welcome.version;

@@ -87,7 +87,10 @@ static void on_welcome(struct sync *s)
     s->welcome = *w;
     s->is_welcomed = true;
     local_welcome(s->local, w);
-    atomic_store(s->mode, (int)local_view(s->local).mode);
+    atomic_store(s->mode, (int)local_mode(s->local));
+    if (w->mode ==
+        MODE_OFF) /* R30: it registers nobody; ask again later whether that is still so */
+        disconnect(s, CAUSE_REFUSED, ERR_NO_DAEMON, "its mode is off");
 }
 
 /* An error that is no answer to the call in progress. */
@@ -99,6 +102,7 @@ static void on_late_error(struct sync *s)
         disconnect(s, CAUSE_BROKEN, code, s->reply.u.error.text);
         return;
     }
+    s->is_full = s->is_full || code == ERR_LIMIT;
     list_for_each(pos, tmp, local_replicas(s->local))
     {
         struct replica *r = list_entry(pos, struct replica, link);
@@ -177,7 +181,7 @@ static bool push_stagers(struct sync *s)
         {
             struct replica *r = list_entry(pos, struct replica, link);
 
-            if (r->is_wanted == r->is_known || r->is_refused)
+            if (r->is_wanted == r->is_known || r->is_refused || (r->is_wanted && s->is_full))
                 continue;
             if (s->due >= SYNC_WINDOW) { /* drain may drop nodes: not under the iteration */
                 drain(s);
@@ -245,7 +249,7 @@ static void say_hello(struct sync *s)
     strcpy(hello->name, o->name);
     strcpy(hello->group, o->group);
     s->due = 0;
-    s->is_welcomed = false;
+    s->is_welcomed = s->is_full = false;
     s->is_dirty = false;
     s->is_first_hello = false;
     s->resume_seq = 0;
@@ -315,8 +319,32 @@ void sync_open(struct sync *s, uint64_t deadline_ns)
         go_on(s);
 }
 
+/* Catches up, and waits for replies that make room for that until the deadline (0: does not). */
+static enum cause wait_in_step(struct sync *s, uint64_t deadline_ns)
+{
+    while (s->is_dirty && !catch_up(s)) {
+        int r;
+
+        if (s->fd < 0)
+            return CAUSE_BROKEN;
+        if (deadline_ns == 0 || s->due == 0)
+            return CAUSE_BACK_OFF;
+        r = conn_receive(s->fd, &s->arena, &s->reply, deadline_ns);
+        if (r == 0) {
+            on_reply(s);
+        } else {
+            s->now_ns = conn_now_ns();
+            disconnect(s, r == ERR_TIMEOUT ? CAUSE_DEADLINE : CAUSE_BROKEN, r, NULL);
+            return r == ERR_TIMEOUT ? CAUSE_DEADLINE : CAUSE_BROKEN;
+        }
+    }
+    return s->fd < 0 ? CAUSE_BROKEN : CAUSE_NONE;
+}
+
 enum cause sync_step(struct sync *s, uint64_t deadline_ns)
 {
+    enum cause why;
+
     s->now_ns = conn_now_ns();
     switch (reconnect_poll(&s->reconnect, s->now_ns)) {
     case RECONNECT_CONNECT:
@@ -335,8 +363,9 @@ enum cause sync_step(struct sync *s, uint64_t deadline_ns)
     }
     if (s->reconnect.state != RECONNECT_UP)
         return s->reconnect.cause;
-    if (s->is_dirty && !catch_up(s))
-        return s->fd < 0 ? CAUSE_BROKEN : CAUSE_BACK_OFF;
+    why = s->is_dirty ? wait_in_step(s, deadline_ns) : CAUSE_NONE;
+    if (why != CAUSE_NONE)
+        return why;
     if (deadline_ns != 0 && s->now_ns + s->options->deadline_ns / LATE_PART > deadline_ns)
         return CAUSE_LOCKED;
     return CAUSE_NONE;

@@ -24,6 +24,7 @@ struct sync {
     struct reconnect reconnect;
     int fd;
     uint32_t seq, due, hello_seq, resume_seq;
+    bool is_full;        /* it refused a stager for its quota: no more of them on this connection */
     bool is_welcomed;    /* on this connection */
     bool is_first_hello; /* nothing to resume yet */
     bool is_dirty;       /* the daemon was not told all that happened since its hello or resume */
@@ -44,9 +45,10 @@ void sync_done(struct sync *s);
 /* The first connect: waits for the welcome until the deadline. */
 void sync_open(struct sync *s, uint64_t deadline_ns);
 
-/* At the begin of each call: at most one non-blocking step of a reconnect, or what has to be caught
- * up with. CAUSE_NONE: the daemon can be called now; LOCKED: too little is left of deadline_ns (0:
- * does not matter), since a slow lock is no fault of the daemon's; else why not. */
+/* At the begin of each call: at most one non-blocking step of a reconnect; and, while connected,
+ * what the daemon has to be told of earlier calls, which may wait for its replies until deadline_ns
+ * (0: does not wait). CAUSE_NONE: the daemon can be called now; LOCKED: too little is left of
+ * deadline_ns, since a slow lock is no fault of the daemon's; else why not. */
 enum cause sync_step(struct sync *s, uint64_t deadline_ns) _must_check_;
 
 /* Sends request and waits for its reply. CAUSE_NONE: it is in reply, and may be an error; else the
