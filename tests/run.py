@@ -10,7 +10,8 @@
 Every program runs from the repository root with
 
   DLO_BUILD        the build folder, absolute
-  DLO_SIMGPU       $DLO_BUILD/simgpu (in LD_LIBRARY_PATH for unit tests alone)
+  DLO_SIMGPU       $DLO_BUILD/simgpu (unit tests alone have it in LD_LIBRARY_PATH, and
+                   $DLO_BUILD/locale, which has de_DE.UTF-8, in LOCPATH)
   DLO_SLOW         a factor for deadlines: 1, more under sanitizers and valgrind
   TMPDIR           an empty folder of its own, removed afterwards
 
@@ -107,6 +108,7 @@ def run(name, command, is_check):
     env.pop("MAKELEVEL", None)
     if is_check:
         env["LD_LIBRARY_PATH"] = simgpu
+        env.setdefault("LOCPATH", os.path.join(BUILD, "locale"))
         env.setdefault("CK_DEFAULT_TIMEOUT", f"{20 * SLOW:g}")
     started = time.monotonic()
     try:
@@ -185,4 +187,4 @@ def main():
 try:
     sys.exit(main())
 except KeyError as e:
-    sys.exit(f"run.py: there is no suite {e}; see --help in its first lines")
+    sys.exit(f"run.py: there is no suite {e}; its first lines name them")

@@ -57,14 +57,40 @@ static void restore_errno(const int *saved)
 
 #define _keep_errno_ __attribute__((unused)) _cleanup_(restore_errno) const int saved_errno = errno
 
-/* 0 with the lock held, which unlock gives back with the result of the call. */
-static int lock(struct dlo_client *c, uint64_t deadline_ns)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAVE_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define HAVE_TSAN 1
+#endif
+
+/* The clock of deadlines is monotonic. The thread sanitizers of gcc 12 and clang 14 do not know the
+ * function that takes it, so under them the wait is by the wall clock. */
+static int lock_until(pthread_mutex_t *mutex, uint64_t deadline_ns)
 {
+#ifdef HAVE_TSAN
+    uint64_t now_ns = conn_now_ns(), left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    left += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(left / 1000000000u);
+    until.tv_nsec = (long)(left % 1000000000u);
+    return pthread_mutex_timedlock(mutex, &until);
+#else
     const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                                    .tv_nsec = (long)(deadline_ns % 1000000000u)};
 
-    if (pthread_mutex_trylock(&c->mutex) != 0 &&
-        pthread_mutex_clocklock(&c->mutex, CLOCK_MONOTONIC, &until) != 0)
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+#endif
+}
+
+/* 0 with the lock held, which unlock gives back with the result of the call. */
+static int lock(struct dlo_client *c, uint64_t deadline_ns)
+{
+    if (pthread_mutex_trylock(&c->mutex) != 0 && lock_until(&c->mutex, deadline_ns) != 0)
         return ERR_TIMEOUT;
     atomic_store_explicit(&c->is_held, true, memory_order_relaxed);
     c->link->text[0] = '\0';

@@ -169,44 +169,43 @@ static bool send_windowed(struct sync *s)
     return r == 0;
 }
 
-/* Tells the daemon of stagers that came and went; true when it knows them all. In the order in
- * which they came, so that an id that was detached and attached again stays in order too. */
+/* Tells the daemon that a stager came or went, which frees what is only a tombstone. */
+static bool push_stager(struct sync *s, struct replica *r)
+{
+    s->request.op = r->is_wanted ? WIRE_ATTACH : WIRE_DETACH;
+    if (r->is_wanted) {
+        strcpy(s->request.u.attach.id, r->id);
+        s->request.u.attach.staged_bytes = r->staged_bytes;
+    } else {
+        strcpy(s->request.u.detach.id, r->id);
+    }
+    if (!send_windowed(s))
+        return false;
+    if (r->is_wanted) {
+        r->is_known = true;
+        r->seq = s->seq;
+    } else {
+        local_drop(s->local, r);
+    }
+    return true;
+}
+
+/* Tells of all that came and went, as far as the window allows; true when the daemon knows them
+ * all. In the order in which they came, so that an id that was detached and attached again stays
+ * right. */
 static bool push_stagers(struct sync *s)
 {
-    bool again;
+    list_for_each(pos, tmp, local_replicas(s->local))
+    {
+        struct replica *r = list_entry(pos, struct replica, link);
 
-    do {
-        again = false;
-        list_for_each(pos, tmp, local_replicas(s->local))
-        {
-            struct replica *r = list_entry(pos, struct replica, link);
-
-            if (r->is_wanted == r->is_known || r->is_refused || (r->is_wanted && s->is_full))
-                continue;
-            if (s->due >= SYNC_WINDOW) { /* drain may drop nodes: not under the iteration */
-                drain(s);
-                if (s->fd < 0 || s->due >= SYNC_WINDOW)
-                    return false;
-                again = true;
-                break;
-            }
-            s->request.op = r->is_wanted ? WIRE_ATTACH : WIRE_DETACH;
-            if (r->is_wanted) {
-                strcpy(s->request.u.attach.id, r->id);
-                s->request.u.attach.staged_bytes = r->staged_bytes;
-            } else {
-                strcpy(s->request.u.detach.id, r->id);
-            }
-            if (!send_windowed(s))
-                return false;
-            if (r->is_wanted) {
-                r->is_known = true;
-                r->seq = s->seq;
-            } else {
-                local_drop(s->local, r);
-            }
-        }
-    } while (again);
+        if (r->is_wanted == r->is_known || r->is_refused || (r->is_wanted && s->is_full))
+            continue;
+        if (s->due >= SYNC_WINDOW) /* taking replies in may drop nodes: not under the iteration */
+            return false;
+        if (!push_stager(s, r))
+            return false;
+    }
     return true;
 }
 
@@ -322,7 +321,9 @@ void sync_open(struct sync *s, uint64_t deadline_ns)
 /* Catches up, and waits for replies that make room for that until the deadline (0: does not). */
 static enum cause wait_in_step(struct sync *s, uint64_t deadline_ns)
 {
-    while (s->is_dirty && !catch_up(s)) {
+    if (s->due > 0)
+        drain(s);
+    while (s->fd >= 0 && s->is_dirty && !catch_up(s)) {
         int r;
 
         if (s->fd < 0)

@@ -5,8 +5,13 @@
 SUITES ?= unit conformance integration lint
 FUZZ_SECONDS ?= 30
 
+# A German locale, for tests that show that numbers stay as they are.
+LOCALE := $(BUILD)/locale/de_DE.UTF-8
+$(LOCALE): | packages-test
+	@tests/locale.sh $(@D)
+
 .PHONY: parts
-parts: all $(SIM) $(UNIT) $(PROGRAMS) | packages-test
+parts: all $(SIM) $(UNIT) $(PROGRAMS) $(LOCALE) | packages-test
 
 .PHONY: suites
 suites: parts

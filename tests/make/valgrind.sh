@@ -26,6 +26,6 @@ for path in "$build"/* "$build"/unit/* "$build"/programs/*; do
         wrap "$name"
     fi
 done
-for name in libdlo-client.so.0 libdlo-client.so libdlo-client.a simgpu gen; do
+for name in libdlo-client.so.0 libdlo-client.so libdlo-client.a simgpu gen locale; do
     [ ! -e "$build/$name" ] || ln -s "$build/$name" "$out/$name"
 done

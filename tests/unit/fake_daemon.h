@@ -41,6 +41,7 @@ struct fake {
     pthread_t thread;
     int listener, wake;
     atomic_int behaviour, stager_limit, mode;
+    atomic_uint connects; /* also while the mutex keeps the thread from going on */
     struct policy_settings settings;
     struct fake_conn conns[FAKE_CONNS];
     uint64_t last_number;
@@ -233,6 +234,9 @@ static inline void fake_packet(struct fake *f, struct fake_conn *c)
     is_ask = f->request.op == WIRE_ASK;
     pthread_mutex_lock(&f->mutex);
     counter = fake_handle(f, c);
+    if (counter) /* before the reply, so that who has the reply sees the count */
+        ++*counter;
+    pthread_cond_broadcast(&f->changed);
     f->reply.seq = f->request.seq;
     if (how == FAKE_REFUSE) {
         fake_error(f, ERR_POLICY_NOT_ALLOWED, "not here");
@@ -246,14 +250,13 @@ static inline void fake_packet(struct fake *f, struct fake_conn *c)
     if (ends)
         fake_end_session(c);
     pthread_mutex_unlock(&f->mutex);
-    if (counter)
-        fake_note(f, counter);
 }
 
 static inline void fake_accept(struct fake *f)
 {
     int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 
+    atomic_fetch_add(&f->connects, 1);
     for (int i = 0; fd >= 0 && i < FAKE_CONNS; i++) {
         if (f->conns[i].fd >= 0)
             continue;

@@ -259,25 +259,25 @@ START_TEST(changes_during_the_handshake_are_resumed)
     ck_assert_int_eq(dlo_attach(c, "again", GB), 0);
     fake_stop(fake);
     ask(8 * GB);
-    pthread_mutex_lock(&fake->mutex); /* the daemon stops in its first message */
+    pthread_mutex_lock(&fake->mutex); /* the daemon accepts, and stops there */
     fake_start(fake);
-    while (fake->accepts < 2) { /* until we have connected again */
-        info();
-        pthread_mutex_unlock(&fake->mutex);
+    while (atomic_load(&fake->connects) < 2) {
+        ck_assert_int_eq(info().connected, 0);
         sched_yield();
-        pthread_mutex_lock(&fake->mutex);
-        if (fake->hellos >= 2)
-            break;
     }
-    pthread_mutex_unlock(&fake->mutex);
     ck_assert_int_eq(dlo_detach(c, "gone"), 0);
     ck_assert_int_eq(dlo_detach(c, "again"), 0);
     ck_assert_int_eq(dlo_attach(c, "again", 5 * GB), 0);
     ck_assert_int_eq(dlo_set_peak(c, 7 * GB), 0);
+    pthread_mutex_unlock(&fake->mutex);
     wait_connected();
+    fake_wait(fake, &fake->resumes, 1);
     ck_assert_int_eq(dlo_attach(c, "last", GB), 0);
     ck_assert_uint_eq(info().staged_bytes, 7 * GB);
     pthread_mutex_lock(&fake->mutex);
+    ck_assert_uint_eq(fake->hello.state.peak, 8 * GB);
+    ck_assert_uint_eq(fake->resumed.peak, 7 * GB);
+    ck_assert_uint_eq(fake->resumes, 1);
     ck_assert_uint_eq(fake->stagers, 3);
     ck_assert_uint_eq(fake->staged_bytes, 7 * GB);
     pthread_mutex_unlock(&fake->mutex);

@@ -387,7 +387,7 @@ START_TEST(page_of_maximal_rows_loses_the_last_and_says_so)
 }
 END_TEST
 
-/* Any sum of rows from 1 byte below the limit to 1 above it: only what does not fit is dropped. */
+/* Sizes around the limit: a line is dropped only where the page would be longer than a message. */
 START_TEST(page_is_filled_to_the_last_byte)
 {
     struct wire_reply in;
@@ -442,6 +442,32 @@ START_TEST(rows_that_were_dropped_are_on_the_next_page)
         more = out.u.status.more;
     }
     ck_assert_uint_eq(next, SESSIONS + 1);
+}
+END_TEST
+
+START_TEST(page_of_many_small_rows_leaves_half_of_the_arena)
+{
+    static struct wire_reply in, out;
+    uint8_t data[LIMIT_MESSAGE_BYTES];
+
+    in.seq = 1;
+    in.body = WIRE_STATUS_PAGE;
+    in.u.status.row_count = WIRE_ROWS_MAX;
+    for (uint32_t i = 0; i < WIRE_ROWS_MAX; i++) {
+        struct wire_row *row = &in.u.status.rows[i];
+
+        row->session = i + 1;
+        strcpy(row->name, "w");
+        strcpy(row->component, "c");
+        row->last.decision = row->last.would = DECISION_RETAIN;
+        row->last.n = 1;
+        row->state.counts.forced[FORCE_MAX - 1] = 1;
+        row->state.counts.local[CAUSE_MAX - 1] = 1;
+    }
+    ck_assert_int_eq(decode_reply(data, wire_encode_reply(&in, data), &out), 0);
+    ck_assert_uint_eq(out.u.status.row_count, WIRE_ROWS_MAX);
+    ck_assert_uint_lt(wire_test_arena()->used, HONEST_MEMORY);
+    same_reply(&in, &out);
 }
 END_TEST
 
@@ -542,6 +568,7 @@ static TCase *page_case(void)
     tcase_add_test(tc, page_of_maximal_rows_loses_the_last_and_says_so);
     tcase_add_test(tc, page_is_filled_to_the_last_byte);
     tcase_add_test(tc, rows_that_were_dropped_are_on_the_next_page);
+    tcase_add_test(tc, page_of_many_small_rows_leaves_half_of_the_arena);
     tcase_add_test(tc, page_of_long_lines_loses_the_last_and_steps_back);
     tcase_add_test(tc, line_that_no_page_can_hold_is_cut);
     tcase_add_test(tc, longer_page_of_a_newer_daemon_is_read_as_far_as_it_goes);
