@@ -17,8 +17,9 @@
 #include "daemon/socket.h"
 #include "proto/base/error.h"
 
-#define DESCRIPTORS_SPARE 64 /* beside two a connection: loop, journal, probe, log, refused peers  \
-                              */
+#define DESCRIPTORS_SPARE                                                                          \
+    64 /* beside two a connection: loop, journal, probe, log, refused peers                        \
+        */
 
 struct daemon {
     uv_loop_t loop;

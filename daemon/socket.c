@@ -200,8 +200,7 @@ int listener_make(struct listener *l, const char *path, uint32_t mode, const cha
     return 0;
 }
 
-static int link_by_uuid(struct listener *l, const char *folder, const char *uuid,
-                        char *ret_error)
+static int link_by_uuid(struct listener *l, const char *folder, const char *uuid, char *ret_error)
 {
     char by_uuid[CONFIG_TEXT_SIZE * 2], link[sizeof(l->uuid_link)], target[CONFIG_TEXT_SIZE * 2];
     const char *name = strrchr(l->path, '/');

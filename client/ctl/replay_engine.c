@@ -35,16 +35,8 @@ typedef int (*handler_fn)(struct engine *e, const struct trace_line *line,
 
 void engine_default_settings(struct policy_settings *ret)
 {
-    /* a test compares these with daemon/config.def; a trace is no production device, so a session
-     * of it may choose `never` */
-    *ret = (struct policy_settings){
-        .margin = 1.25,
-        .cap_fraction = 0.25,
-        .min_free = 0.05,
-        .policy = POLICY_LEARNED,
-        .mode = MODE_ON,
-        .allow_never = true,
-    };
+    policy_default_settings(ret);
+    ret->allow_never = true; /* a trace is no production device */
 }
 
 static void apply_options(const struct replay_options *o, struct policy_settings *s)

@@ -7,15 +7,6 @@
 #include "daemon/policy/policy.h"
 #include "proto/base/error.h"
 
-/* Until a daemon told its own: the defaults of daemon/config.def, those of the published policy. */
-static const struct policy_settings default_settings = {
-    .margin = 1.25,
-    .cap_fraction = 0.25,
-    .min_free = 0.05,
-    .policy = POLICY_LEARNED,
-    .mode = MODE_ON,
-};
-
 struct entry {
     struct stager stager;
     struct replica replica;
@@ -48,10 +39,11 @@ int local_new(const struct options *options, struct local **ret)
         .brackets = (options->features & FEATURE_BRACKETS) != 0,
         .mode = options->mode,
     };
-    struct policy_settings generous = default_settings;
+    struct policy_settings generous;
     struct local *l;
     int r;
 
+    policy_default_settings(&generous);
     generous.allow_never = true; /* the daemon will say */
     r = policy_check_choice(&generous, &choice);
     if (r < 0)
@@ -59,7 +51,7 @@ int local_new(const struct options *options, struct local **ret)
     l = calloc(1, sizeof(*l));
     if (!l)
         return ERR_NO_MEMORY;
-    l->settings = default_settings;
+    policy_default_settings(&l->settings); /* until a daemon tells its own */
     l->wanted_policy = options->policy;
     policy_session_init(&l->session, 0, &choice, NULL);
     list_init(&l->replicas);

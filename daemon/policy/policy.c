@@ -10,6 +10,17 @@ static bool is_fraction(double v)
     return v >= 0.0 && v <= 1.0; /* false for NaN */
 }
 
+void policy_default_settings(struct policy_settings *s)
+{
+    *s = (struct policy_settings){
+        .margin = 1.25,
+        .cap_fraction = 0.25,
+        .min_free = 0.05,
+        .policy = POLICY_LEARNED,
+        .mode = MODE_ON,
+    };
+}
+
 /* R11 */
 int policy_check_settings(const struct policy_settings *s, const char **ret_key)
 {

@@ -45,6 +45,10 @@ struct policy_notice {
     uint64_t old_peak, new_peak;
 };
 
+/* The published figures, for who has no daemon to ask: the library before its first welcome, and
+ * replay. The daemon's own defaults stand in daemon/config.def; a test keeps the two alike. */
+void policy_default_settings(struct policy_settings *s);
+
 /* R11: 0, or ERR_INVALID with *ret_key naming the setting that is out of range. */
 int policy_check_settings(const struct policy_settings *s, const char **ret_key) _must_check_;
 

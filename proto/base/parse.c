@@ -247,8 +247,8 @@ void format_human(uint64_t bytes, char out[PARSE_TEXT_MAX])
         factor *= 1000;
         i++;
     }
-    snprintf(out, PARSE_TEXT_MAX, "%" PRIu64 ".%02" PRIu64 " %cB", bytes / factor,
-             bytes % factor / (factor / 100), units[i]);
+    snprintf(out, PARSE_TEXT_MAX, "%" PRIu64 ".%02u %cB", bytes / factor,
+             (unsigned)(bytes % factor / (factor / 100)) % 100u, units[i]);
 }
 
 /* Tables run from small to large; takes the last of the first `count` that divides v. */

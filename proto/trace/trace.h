@@ -20,11 +20,11 @@
 #define TRACE_PAIRS_MAX  48
 #define TRACE_ERROR_SIZE 256
 
-/* Each verb has a row in trace.c: its word, its required keys and the optional keys that have a form,
- * as "key:form ...". Forms: u (u64), i (32 bits, may be negative), t (seconds), d (double), b (0 or
- * 1), B (true or false), n (name), s (any text), w (RFC 3339), l (numbers with commas), f (features:
- * a number or words with commas), and the words of terms.h: p policy, m mode, e stage_end, r force,
- * h phase, o source; k the kind of a lease. */
+/* Each verb has a row in trace.c: its word, its required keys and the optional keys that have a
+ * form, as "key:form ...". Forms: u (u64), i (32 bits, may be negative), t (seconds), d (double), b
+ * (0 or 1), B (true or false), n (name), s (any text), w (RFC 3339), l (numbers with commas), f
+ * (features: a number or words with commas), and the words of terms.h: p policy, m mode, e
+ * stage_end, r force, h phase, o source; k the kind of a lease. */
 enum trace_verb {
     TRACE_NONE = 0, /* a comment or an empty line */
     TRACE_CONFIG,
@@ -107,7 +107,7 @@ void trace_begin(struct trace_writer *w, char *out, size_t size, enum trace_verb
 void trace_put_u64(struct trace_writer *w, const char *key, uint64_t value);
 void trace_put_i64(struct trace_writer *w, const char *key, int64_t value);
 void trace_put_opt(struct trace_writer *w, const char *key, struct opt_u64 value); /* "-" if none */
-void trace_put_double(struct trace_writer *w, const char *key, double value); /* 17 digits */
+void trace_put_double(struct trace_writer *w, const char *key, double value);      /* 17 digits */
 void trace_put_time(struct trace_writer *w, const char *key, uint64_t ns);
 void trace_put_text(struct trace_writer *w, const char *key, const char *value);
 void trace_put_boundary(struct trace_writer *w, const struct boundary *b); /* R8's inputs */
