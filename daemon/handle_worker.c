@@ -81,7 +81,8 @@ static void journal_refused_open(const struct session *s, int r)
 
     line_begin(&w, line, s, TRACE_OPEN);
     trace_put_text(&w, "name", s->name);
-    trace_put_text(&w, "policy", policy_word((int)s->policy.choice.policy));
+    if (s->policy.choice.policy != POLICY_NONE)
+        trace_put_text(&w, "policy", policy_word((int)s->policy.choice.policy));
     line_answer(&w, s, r);
     line_end(&w, s);
 }

@@ -3,17 +3,17 @@
 
 #define ARENA_ALIGN 16
 
+_Static_assert(WIRE_ARENA_BYTES % ARENA_ALIGN == 0, "what is left must be aligned too");
+
 /* NULL when the arena is used up: protobuf-c then gives up on the message. */
 static void *arena_take(void *data, size_t size)
 {
     struct wire_arena *arena = data;
-    size_t left = sizeof(arena->memory) - arena->used;
     void *p = arena->memory + arena->used;
 
-    if (size > left)
+    if (size > sizeof(arena->memory) - arena->used)
         return NULL;
-    size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
-    arena->used += size < left ? size : left;
+    arena->used += (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     return p;
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Plays the traces of this folder (and those beside the repository, where they are) through
 # `dlo-ctl replay --check`. usage: run.sh BUILD
+# shellcheck disable=SC2317 # functions run through check()
 set -u
 [ $# -eq 1 ] || {
     echo "usage: $0 BUILD" >&2

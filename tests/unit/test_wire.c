@@ -517,6 +517,7 @@ START_TEST(line_that_no_page_can_hold_is_cut)
         ck_assert_uint_eq(out.u.events.line_count, 1);
         ck_assert_uint_eq(out.u.events.cursor, UINT64_MAX - 1);
         ck_assert_uint_gt(out.u.events.lines[0].length, 4000);
+        same_reply(&in, &out);
     }
 }
 END_TEST

@@ -225,7 +225,9 @@ START_TEST(request_number_0_and_none_are_refused)
     ck_assert_str_eq(field, "seq");
     ck_assert_int_eq(decode_request(none, sizeof(none), &request, &field), ERR_MALFORMED);
     ck_assert_uint_eq(request.seq, 0);
+    reply.seq = 1;
     ck_assert_int_eq(decode_reply(none, sizeof(none), &reply), ERR_MALFORMED);
+    ck_assert_uint_eq(reply.seq, 0);
 }
 END_TEST
 
@@ -381,11 +383,11 @@ START_TEST(text_of_the_daemon_is_cut_and_made_printable)
     ck_assert_int_eq(decode_body(2, &b, &reply), 0);
     ck_assert_uint_eq(strlen(reply.u.error.text), (LIMIT_TEXT_SIZE - 1) / 3 * 3);
     b.length = 0;
-    put_bytes(&b, 1, "ok\x1b[31m\n", 8);
+    put_bytes(&b, 1, "o~\x1b[31m\n", 8);
     put_bytes(&b, 1, NULL, 0);
     ck_assert_int_eq(decode_body(8, &b, &reply), 0);
     ck_assert_uint_eq(reply.u.events.lines[0].length, 8);
-    ck_assert_int_eq(memcmp(reply.u.events.lines[0].text, "ok?[31m?", 8), 0);
+    ck_assert_int_eq(memcmp(reply.u.events.lines[0].text, "o~?[31m?", 8), 0);
     ck_assert_ptr_nonnull(reply.u.events.lines[1].text);
 }
 END_TEST
