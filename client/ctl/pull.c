@@ -28,7 +28,6 @@ int ctl_pull_status(struct ctl_link *l, struct opt_u64 session, struct ctl_statu
         l->request.op = WIRE_STATUS;
         l->request.u.status.cursor = cursor;
         l->request.u.status.session = session;
-        l->request.u.status.sample = false;
         r = ctl_call(l, 0);
         if (r != CTL_EXIT_OK)
             break;

@@ -169,7 +169,6 @@ static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *re
         ret->op = WIRE_STATUS;
         ret->u.status.cursor = m->status->cursor;
         ret->u.status.session = GET_OPT(m->status, session);
-        ret->u.status.sample = m->status->sample != 0;
         return NULL;
     case DLO__WIRE__REQUEST__OP_EVENTS:
         ret->op = WIRE_EVENTS;

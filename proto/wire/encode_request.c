@@ -82,7 +82,6 @@ static void status_fill(Dlo__Wire__StatusRequest *m, const struct wire_request *
     dlo__wire__status_request__init(m);
     PUT(m, cursor, request->u.status.cursor);
     PUT_OPT(m, session, request->u.status.session);
-    PUT(m, sample, request->u.status.sample);
 }
 
 static void events_fill(Dlo__Wire__EventsRequest *m, const struct wire_request *request)

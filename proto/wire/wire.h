@@ -19,7 +19,7 @@
 #define WIRE_VERSION_MAX 1
 
 /* 4 KiB of hostile bytes can become 56 times as much in protobuf-c (unknown fields); honest
- * messages need below 12 KiB. */
+ * messages need below 20 KiB. */
 #define WIRE_ARENA_BYTES 65536
 
 /* At most this many rows or lines fit a page; the encoder stops at the size of a message. */
@@ -95,7 +95,6 @@ struct wire_request {
         struct {
             uint64_t cursor;
             struct opt_u64 session;
-            bool sample;
         } status;
         struct {
             uint64_t cursor;

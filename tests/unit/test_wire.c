@@ -135,7 +135,6 @@ static void same_request(const struct wire_request *a, const struct wire_request
     case WIRE_STATUS:
         SAME(u.status.cursor);
         SAME_OPT(u.status.session);
-        SAME(u.status.sample);
         break;
     case WIRE_EVENTS:
         SAME(u.events.cursor);

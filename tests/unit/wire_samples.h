@@ -149,7 +149,6 @@ static inline void fill_request(struct wire_request *r, enum wire_op op, bool fu
         if (full) {
             r->u.status.cursor = big();
             r->u.status.session = big_opt();
-            r->u.status.sample = true;
         }
         break;
     case WIRE_EVENTS:
