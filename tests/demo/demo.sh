@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # `make demo`: a real dlod and real worker processes on a simulated GPU. Run from the repository
-# root. BUILD: where it was built (build). CAP: another cap_fraction (0.25). PACE: milliseconds
+# root. DLO_BUILD or BUILD: where it was built (build). CAP: another cap_fraction (0.25). PACE: milliseconds
 # before each component, to be watched (100).
 set -euo pipefail
 export LC_ALL=C
 
-build=${BUILD:-build}
+build=${DLO_BUILD:-${BUILD:-build}}
 cap=${CAP:-0.25}
 pace=${PACE:-100}
 gpu_bytes=150110000000 # 140 GiB class

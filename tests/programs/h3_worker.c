@@ -10,7 +10,6 @@
  *
  * One line a boundary on stdout, key=value as in a trace, then `maximum ask us=N` and `done ...`.
  * Exit status: 0, 1 something failed, 2 bad arguments. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,16 +20,7 @@
 
 #include <dlo/dlo.h>
 
-#include "proto/abi/cuda_abi.h"
-#include "proto/base/attr.h"
-#include "proto/base/dl.h"
-
-/* Tensors are made of blocks of the size that drivers reserve at once for a pool. So blocks are
- * reused whole, and the figures below do not depend on how a pool splits its chunks. */
-#define BLOCK_BYTES ((uint64_t)32 << 20)
-
-/* The largest tensor below, rounded up. */
-#define TENSOR_BLOCKS_MAX 512
+#include "tests/programs/gpu_pool.h"
 
 /* ---- what is run ---- */
 
@@ -86,25 +76,18 @@ static const struct shape shapes[] = {
 
 #define COMPONENTS_MAX (sizeof(shapes[0].components) / sizeof(shapes[0].components[0]))
 
-struct tensor {
-    unsigned long long blocks[TENSOR_BLOCKS_MAX];
-    size_t count;
-};
-
 struct options {
-    const char *socket, *name, *policy;
-    const struct shape *shape;
+    const char *socket, *name, *policy, *shape_name;
+    const struct shape *shape; /* of shape_name */
     unsigned long requests, pause_ms, deadline_ms;
-    bool is_stepwise, has_hold, has_pair;
+    bool is_stepwise, has_hold, has_no_pair;
 };
 
 struct worker {
     struct options options;
     struct dlo_client *dlo;
-    struct cuabi_calls cuda;
-    struct CUstream_st *stream;
-    struct CUmemPoolHandle_st *pool;
-    struct tensor resident, input, output, weights, working;
+    struct gpu gpu;
+    struct gpu_tensor resident, input, output, weights, working;
     char request[24]; /* "warm-up", "1", "2", ... */
     bool is_serving;  /* the warm-up is over */
     uint64_t reserved_before;
@@ -127,64 +110,6 @@ static int fail(const struct worker *w, const char *what, const char *why)
     return -1;
 }
 
-/* ---- the GPU ---- */
-
-#define CUDA_ROW(field, symbol, since, need, args)                                                 \
-    {#symbol, offsetof(struct cuabi_calls, field), CUABI_NEED_##need != CUABI_NEED_OPTIONAL},
-static const struct dl_symbol cuda_symbols[] = {CUABI_FUNCS(CUDA_ROW)};
-#undef CUDA_ROW
-
-static const struct dl_library cuda_library = {"libcuda.so.1", NULL, cuda_symbols,
-                                               sizeof(cuda_symbols) / sizeof(cuda_symbols[0])};
-
-static int check(const struct worker *w, const char *call, unsigned int result)
-{
-    const char *why = NULL;
-
-    if (result == CUABI_SUCCESS)
-        return 0;
-    if (w->cuda.get_error_string(result, &why) != CUABI_SUCCESS || !why)
-        why = "unknown error";
-    return fail(w, call, why);
-}
-
-#define CUDA(w, field, ...) check(w, #field, (w)->cuda.field(__VA_ARGS__))
-
-/* A context, a stream, and a pool of our own that keeps what is freed until it is told to trim. */
-static int gpu_open(struct worker *w)
-{
-    const struct CUmemPoolProps_st props = {
-        .allocType = CUABI_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {.type = CUABI_MEM_LOCATION_TYPE_DEVICE, .id = 0},
-    };
-    uint64_t threshold_bytes = UINT64_MAX;
-    char error[DL_ERROR_SIZE];
-    struct CUctx_st *context;
-    void *handle; /* the driver stays loaded until the process ends */
-    int device;
-
-    if (dl_load(&cuda_library, &w->cuda, &handle, error))
-        return fail(w, "libcuda.so.1", error);
-    if (CUDA(w, init, 0) || CUDA(w, device_get, &device, 0) ||
-        CUDA(w, primary_ctx_retain, &context, device) || CUDA(w, ctx_set_current, context) ||
-        CUDA(w, stream_create, &w->stream, CUABI_STREAM_NON_BLOCKING) ||
-        CUDA(w, mem_pool_create, &w->pool, &props) ||
-        CUDA(w, mem_pool_set_attribute, w->pool, CUABI_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-             &threshold_bytes))
-        return -1;
-    return 0;
-}
-
-static int pool_read(const struct worker *w, uint64_t *ret_reserved, uint64_t *ret_allocated)
-{
-    return CUDA(w, mem_pool_get_attribute, w->pool, CUABI_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                ret_reserved) ||
-                   CUDA(w, mem_pool_get_attribute, w->pool, CUABI_MEMPOOL_ATTR_USED_MEM_CURRENT,
-                        ret_allocated)
-               ? -1
-               : 0;
-}
-
 /* The release itself: what torch.cuda.empty_cache is to a torch worker. Then tells what is left and
  * how long it took, which is the proof that memory really came back. */
 static int pool_release(struct worker *w)
@@ -201,45 +126,23 @@ static int pool_release(struct worker *w)
     return 0;
 }
 
-static void tensor_free(const struct worker *w, struct tensor *t)
-{
-    while (t->count > 0)
-        w->cuda.mem_free_async(t->blocks[--t->count], w->stream);
-}
-
-/* 0, or the driver's result with nothing allocated. */
-static unsigned int tensor_alloc(const struct worker *w, struct tensor *t, uint64_t block_count)
-{
-    while (t->count < block_count) {
-        unsigned int result = w->cuda.mem_alloc_from_pool_async(&t->blocks[t->count], BLOCK_BYTES,
-                                                                w->pool, w->stream);
-
-        if (result != CUABI_SUCCESS) {
-            tensor_free(w, t);
-            return result;
-        }
-        t->count++;
-    }
-    return CUABI_SUCCESS;
-}
-
 /* ---- one component ---- */
 
 /* All or nothing. */
 static unsigned int component_load(struct worker *w, const struct component *c)
 {
-    uint64_t weight_blocks = (c->staged_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    uint64_t weight_blocks = (c->staged_bytes + GPU_BLOCK_BYTES - 1) / GPU_BLOCK_BYTES;
     uint64_t output_blocks =
         c->role == ROLE_MAKES_OUTPUT ? w->options.shape->request_blocks : w->output.count;
-    unsigned int result = tensor_alloc(w, &w->weights, weight_blocks);
+    unsigned int result = gpu_alloc(&w->gpu, &w->weights, weight_blocks);
 
     if (result == CUABI_SUCCESS)
-        result = tensor_alloc(w, &w->working, c->working_blocks);
+        result = gpu_alloc(&w->gpu, &w->working, c->working_blocks);
     if (result == CUABI_SUCCESS)
-        result = tensor_alloc(w, &w->output, output_blocks);
+        result = gpu_alloc(&w->gpu, &w->output, output_blocks);
     if (result != CUABI_SUCCESS) {
-        tensor_free(w, &w->weights);
-        tensor_free(w, &w->working);
+        gpu_free(&w->gpu, &w->weights);
+        gpu_free(&w->gpu, &w->working);
     }
     return result;
 }
@@ -259,33 +162,33 @@ static int component_run(struct worker *w, const struct component *c)
     }
     if (check(w, c->name, result))
         return -1;
-    tensor_free(w, &w->weights);
-    tensor_free(w, &w->working);
+    gpu_free(&w->gpu, &w->weights);
+    gpu_free(&w->gpu, &w->working);
     if (c->role == ROLE_TAKES_INPUT)
-        tensor_free(w, &w->input);
+        gpu_free(&w->gpu, &w->input);
     return 0;
 }
 
 /* ---- its boundary ---- */
 
-static void print_number(const char *key, uint64_t value, bool is_known)
+static void print_number(const char *key, uint64_t value)
 {
-    if (is_known)
-        printf(" %s=%" PRIu64, key, value);
-    else
+    if (value == DLO_MISSING)
         printf(" %s=-", key);
+    else
+        printf(" %s=%" PRIu64, key, value);
 }
 
 static void print_boundary(const struct worker *w, const struct dlo_boundary *b,
                            const struct dlo_answer *a, uint64_t us)
 {
     printf("boundary name=%s request=%s component=%s", w->options.name, w->request, b->component);
-    print_number("reserved", b->reserved, true);
-    print_number("allocated", b->allocated, true);
-    print_number("cached", a->cached, a->fields & DLO_FIELD_CACHED);
-    print_number("free", a->free, a->fields & DLO_FIELD_FREE);
-    print_number("budget", a->budget, a->fields & DLO_FIELD_BUDGET);
-    print_number("peak", a->peak, true);
+    print_number("reserved", b->reserved);
+    print_number("allocated", b->allocated);
+    print_number("cached", a->cached);
+    print_number("free", a->free);
+    print_number("budget", a->budget);
+    print_number("peak", a->peak);
     printf(" decision=%s reason=%s by=%s%s us=%" PRIu64 "\n", dlo_decision_name(a->decision),
            dlo_reason_name(a->reason), a->cause ? "library:" : "daemon",
            a->cause ? dlo_cause_name(a->cause) : "", us);
@@ -313,7 +216,7 @@ static int boundary(struct worker *w, const char *component)
         CUDA(w, mem_get_info, &free_bytes, &total_bytes))
         return -1;
     b.component = component;
-    if (w->options.has_pair) { /* else the daemon's own sample decides */
+    if (!w->options.has_no_pair) { /* else the daemon's own sample decides */
         b.free = free_bytes;
         b.total = total_bytes;
     }
@@ -355,7 +258,7 @@ static int request_run(struct worker *w)
 {
     const struct shape *shape = w->options.shape;
 
-    if (check(w, "input", tensor_alloc(w, &w->input, shape->request_blocks)))
+    if (check(w, "input", gpu_alloc(&w->gpu, &w->input, shape->request_blocks)))
         return -1;
     for (size_t i = 0; i < COMPONENTS_MAX && shape->components[i].name; i++) {
         const struct component *c = &shape->components[i];
@@ -364,7 +267,7 @@ static int request_run(struct worker *w)
         if (component_run(w, c) || boundary(w, c->name))
             return -1;
     }
-    tensor_free(w, &w->output);
+    gpu_free(&w->gpu, &w->output);
     return 0;
 }
 
@@ -436,7 +339,7 @@ static int print_end(const struct worker *w)
 static int run(struct worker *w)
 {
     if (gpu_open(w) || session_open(w) ||
-        check(w, "resident", tensor_alloc(w, &w->resident, w->options.shape->resident_blocks)) ||
+        check(w, "resident", gpu_alloc(&w->gpu, &w->resident, w->options.shape->resident_blocks)) ||
         warm_up(w))
         return -1;
     for (unsigned long i = 1; i <= w->options.requests; i++) {
@@ -451,107 +354,90 @@ static int run(struct worker *w)
     return 0;
 }
 
-static void print_help(FILE *out)
-{
-    fputs("usage: h3_worker [OPTION]...\n"
-          "  --socket PATH      of dlod; else it is looked for as by every worker\n"
-          "  --name NAME        of this worker (default: that of the shape)\n"
-          "  --shape h3|small   what is run (default h3)\n"
-          "  --requests N       served ones, after one warm-up request (default 3)\n"
-          "  --policy P         learned, fixed, always, never (default: the daemon's)\n"
-          "  --deadline-ms N    of each call to dlod (default: the library's)\n"
-          "  --no-pair          do not report device memory: the daemon's sample decides\n"
-          "  --step-pause-ms N  before each component, to be watched (default 0)\n"
-          "  --stepwise         print `waiting ...` and read a line before each component\n"
-          "  --hold             after `done` stay registered until a line or the end of stdin\n",
-          out);
-}
+/* ---- arguments ---- */
 
-static bool parse_number(const char *text, unsigned long *ret)
-{
-    char *end;
+enum argument_kind { ARGUMENT_TEXT, ARGUMENT_NUMBER, ARGUMENT_FLAG };
 
-    *ret = strtoul(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && *ret <= 60000;
-}
-
-enum { OPT_HELP = 256, OPT_SOCKET, OPT_NAME, OPT_SHAPE, OPT_POLICY };
-enum { OPT_REQUESTS = 512, OPT_PAUSE, OPT_DEADLINE, OPT_STEPWISE, OPT_HOLD, OPT_NO_PAIR };
-
-static const struct option long_options[] = {
-    {"help", no_argument, NULL, OPT_HELP},
-    {"socket", required_argument, NULL, OPT_SOCKET},
-    {"name", required_argument, NULL, OPT_NAME},
-    {"shape", required_argument, NULL, OPT_SHAPE},
-    {"policy", required_argument, NULL, OPT_POLICY},
-    {"requests", required_argument, NULL, OPT_REQUESTS},
-    {"step-pause-ms", required_argument, NULL, OPT_PAUSE},
-    {"deadline-ms", required_argument, NULL, OPT_DEADLINE},
-    {"stepwise", no_argument, NULL, OPT_STEPWISE},
-    {"hold", no_argument, NULL, OPT_HOLD},
-    {"no-pair", no_argument, NULL, OPT_NO_PAIR},
-    {NULL, 0, NULL, 0},
+#define OPTION(member) offsetof(struct options, member)
+static const struct argument {
+    const char *name;
+    enum argument_kind kind;
+    size_t offset;
+    const char *help;
+} arguments[] = {
+    {"--socket", ARGUMENT_TEXT, OPTION(socket), "of dlod; else looked for as by every worker"},
+    {"--name", ARGUMENT_TEXT, OPTION(name), "of this worker; else that of the shape"},
+    {"--shape", ARGUMENT_TEXT, OPTION(shape_name), "h3 or small: what is run"},
+    {"--policy", ARGUMENT_TEXT, OPTION(policy), "learned, fixed, always, never; else dlod's"},
+    {"--requests", ARGUMENT_NUMBER, OPTION(requests), "served after one warm-up request (3)"},
+    {"--deadline-ms", ARGUMENT_NUMBER, OPTION(deadline_ms), "of each call to dlod"},
+    {"--step-pause-ms", ARGUMENT_NUMBER, OPTION(pause_ms), "before each component (0)"},
+    {"--stepwise", ARGUMENT_FLAG, OPTION(is_stepwise),
+     "print `waiting ...` and read a line before each component"},
+    {"--hold", ARGUMENT_FLAG, OPTION(has_hold),
+     "after `done` stay registered until a line or the end of stdin"},
+    {"--no-pair", ARGUMENT_FLAG, OPTION(has_no_pair),
+     "do not report device memory: the daemon's sample decides"},
 };
+#define ARGUMENT_COUNT (sizeof(arguments) / sizeof(arguments[0]))
 
-static bool take_option(struct options *o, int option)
+static int usage(FILE *out)
 {
-    switch (option) {
-    case OPT_SOCKET:
-        o->socket = optarg;
-        return true;
-    case OPT_NAME:
-        o->name = optarg;
-        return true;
-    case OPT_SHAPE:
-        o->shape = NULL;
-        for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-            if (strcmp(shapes[i].name, optarg) == 0)
-                o->shape = &shapes[i];
-        return o->shape;
-    case OPT_POLICY:
-        o->policy = optarg;
-        return policy_number(optarg) > 0;
-    case OPT_REQUESTS:
-        return parse_number(optarg, &o->requests);
-    case OPT_PAUSE:
-        return parse_number(optarg, &o->pause_ms);
-    case OPT_DEADLINE:
-        return parse_number(optarg, &o->deadline_ms);
-    case OPT_STEPWISE:
-        o->is_stepwise = true;
-        return true;
-    case OPT_HOLD:
-        o->has_hold = true;
-        return true;
-    case OPT_NO_PAIR:
-        o->has_pair = false;
-        return true;
-    default:
-        return false;
+    fputs("usage: h3_worker [OPTION [VALUE]]...\n", out);
+    for (size_t i = 0; i < ARGUMENT_COUNT; i++)
+        fprintf(out, "  %-16s %s\n", arguments[i].name, arguments[i].help);
+    return out == stdout ? 0 : 2;
+}
+
+/* Takes one option; returns how many words it was, 0: none of ours, or a bad value. */
+static int take_argument(struct options *o, char **words)
+{
+    for (size_t i = 0; i < ARGUMENT_COUNT; i++) {
+        char *field = (char *)o + arguments[i].offset, *end;
+
+        if (strcmp(arguments[i].name, words[0]) != 0)
+            continue;
+        if (arguments[i].kind == ARGUMENT_FLAG) {
+            *(bool *)(void *)field = true;
+            return 1;
+        }
+        if (!words[1])
+            return 0;
+        if (arguments[i].kind == ARGUMENT_TEXT) {
+            *(const char **)(void *)field = words[1];
+            return 2;
+        }
+        *(unsigned long *)(void *)field = strtoul(words[1], &end, 10);
+        return words[1][0] >= '0' && words[1][0] <= '9' && !*end ? 2 : 0;
     }
+    return 0;
+}
+
+static bool options_complete(struct options *o)
+{
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        if (strcmp(shapes[i].name, o->shape_name) == 0)
+            o->shape = &shapes[i];
+    if (!o->name)
+        o->name = o->shape_name;
+    return o->shape && (!o->policy || policy_number(o->policy) > 0) && o->deadline_ms <= UINT32_MAX;
 }
 
 int main(int argc, char **argv)
 {
-    struct worker w = {.options = {.shape = &shapes[0], .requests = 3, .has_pair = true}};
-    int option, r;
+    struct worker w = {.options = {.shape_name = "h3", .requests = 3}};
+    int taken, r;
 
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        if (option == OPT_HELP) {
-            print_help(stdout);
-            return 0;
-        }
-        if (!take_option(&w.options, option)) {
-            print_help(stderr);
-            return 2;
-        }
+    (void)argc; /* argv ends with NULL */
+    for (char **words = argv + 1; *words; words += taken) {
+        if (strcmp(*words, "--help") == 0)
+            return usage(stdout);
+        taken = take_argument(&w.options, words);
+        if (taken == 0)
+            return usage(stderr);
     }
-    if (optind < argc) {
-        print_help(stderr);
-        return 2;
-    }
-    if (!w.options.name)
-        w.options.name = w.options.shape->name;
+    if (!options_complete(&w.options))
+        return usage(stderr);
     setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, also into a pipe that several share */
     r = run(&w);
     dlo_close(w.dlo);
