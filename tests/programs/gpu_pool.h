@@ -115,9 +115,8 @@ static inline void gpu_free(struct gpu *gpu, struct gpu_tensor *t)
 static inline unsigned int gpu_alloc(struct gpu *gpu, struct gpu_tensor *t, uint64_t block_count)
 {
     while (t->count < block_count) {
-        unsigned int r =
-            GPU_CALL(gpu, mem_alloc_from_pool_async, &t->blocks[t->count], GPU_BLOCK_BYTES,
-                     gpu->pool, gpu->stream);
+        unsigned int r = GPU_CALL(gpu, mem_alloc_from_pool_async, &t->blocks[t->count],
+                                  GPU_BLOCK_BYTES, gpu->pool, gpu->stream);
 
         if (r != CUABI_SUCCESS) {
             gpu_free(gpu, t);

@@ -110,14 +110,20 @@ static int fail(const struct worker *w, const char *what, const char *why)
     return -1;
 }
 
+static int gpu_failed(const struct worker *w, const char *what, unsigned int result)
+{
+    return result == CUABI_SUCCESS ? 0 : fail(w, what, w->gpu.error);
+}
+
 /* The release itself: what torch.cuda.empty_cache is to a torch worker. Then tells what is left and
  * how long it took, which is the proof that memory really came back. */
 static int pool_release(struct worker *w)
 {
     uint64_t began = now_us(), before, reserved, allocated;
 
-    if (pool_read(w, &before, &allocated) || CUDA(w, ctx_synchronize) ||
-        CUDA(w, mem_pool_trim_to, w->pool, 0) || pool_read(w, &reserved, &allocated))
+    if (gpu_failed(w, "release", gpu_read(&w->gpu, &before, &allocated)) ||
+        gpu_failed(w, "release", gpu_trim(&w->gpu)) ||
+        gpu_failed(w, "release", gpu_read(&w->gpu, &reserved, &allocated)))
         return -1;
     w->released_bytes += before - reserved;
     w->reserved_before = reserved;
@@ -160,7 +166,7 @@ static int component_run(struct worker *w, const struct component *c)
             return fail(w, "dlo_forced", dlo_last_error(w->dlo));
         result = component_load(w, c);
     }
-    if (check(w, c->name, result))
+    if (gpu_failed(w, c->name, result))
         return -1;
     gpu_free(&w->gpu, &w->weights);
     gpu_free(&w->gpu, &w->working);
@@ -212,8 +218,9 @@ static int boundary(struct worker *w, const char *component)
     size_t free_bytes, total_bytes;
     uint64_t began;
 
-    if (CUDA(w, ctx_synchronize) || pool_read(w, &b.reserved, &b.allocated) ||
-        CUDA(w, mem_get_info, &free_bytes, &total_bytes))
+    if (gpu_failed(w, component, GPU_CALL(&w->gpu, ctx_synchronize)) ||
+        gpu_failed(w, component, gpu_read(&w->gpu, &b.reserved, &b.allocated)) ||
+        gpu_failed(w, component, GPU_CALL(&w->gpu, mem_get_info, &free_bytes, &total_bytes)))
         return -1;
     b.component = component;
     if (!w->options.has_no_pair) { /* else the daemon's own sample decides */
@@ -258,7 +265,7 @@ static int request_run(struct worker *w)
 {
     const struct shape *shape = w->options.shape;
 
-    if (check(w, "input", gpu_alloc(&w->gpu, &w->input, shape->request_blocks)))
+    if (gpu_failed(w, "input", gpu_alloc(&w->gpu, &w->input, shape->request_blocks)))
         return -1;
     for (size_t i = 0; i < COMPONENTS_MAX && shape->components[i].name; i++) {
         const struct component *c = &shape->components[i];
@@ -338,8 +345,9 @@ static int print_end(const struct worker *w)
 
 static int run(struct worker *w)
 {
-    if (gpu_open(w) || session_open(w) ||
-        check(w, "resident", gpu_alloc(&w->gpu, &w->resident, w->options.shape->resident_blocks)) ||
+    if (gpu_failed(w, "gpu", gpu_open(&w->gpu)) || session_open(w) ||
+        gpu_failed(w, "resident",
+                   gpu_alloc(&w->gpu, &w->resident, w->options.shape->resident_blocks)) ||
         warm_up(w))
         return -1;
     for (unsigned long i = 1; i <= w->options.requests; i++) {
