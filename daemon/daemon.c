@@ -24,7 +24,8 @@
 struct daemon {
     uv_loop_t loop;
     uv_signal_t sigterm, sigint, sighup;
-    uv_check_t turn; /* the end of each loop turn */
+    uv_prepare_t before_poll; /* after timers, which a loop turn begins with */
+    uv_check_t after_poll;    /* after packets, signals and children */
     struct config *config;
     int argc;
     char *const *argv;
@@ -140,13 +141,22 @@ static void on_sample(void *arg, const struct sample *sample)
 
 /* ---- signals and turns ---- */
 
-static void on_turn(uv_check_t *check)
+/* Events go to those who wait for them and to the file after the answers have been sent. */
+static void pass_on_events(struct daemon *d)
 {
-    struct daemon *d = check->data;
-
     list_for_each(pos, tmp, &d->service.watchers)
         session_wake_watcher(list_entry(pos, struct session, watch_link));
     journal_flush(d->service.journal);
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+    pass_on_events(handle->data);
+}
+
+static void on_check(uv_check_t *handle)
+{
+    pass_on_events(handle->data);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)
@@ -197,7 +207,8 @@ static void stop(struct daemon *d, int exit_code, const char *cause)
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
-    uv_close((uv_handle_t *)&d->turn, NULL);
+    uv_close((uv_handle_t *)&d->before_poll, NULL);
+    uv_close((uv_handle_t *)&d->after_poll, NULL);
 }
 
 static void start_handles(struct daemon *d)
@@ -205,12 +216,15 @@ static void start_handles(struct daemon *d)
     uv_signal_init(&d->loop, &d->sigterm);
     uv_signal_init(&d->loop, &d->sigint);
     uv_signal_init(&d->loop, &d->sighup);
-    uv_check_init(&d->loop, &d->turn);
-    d->sigterm.data = d->sigint.data = d->sighup.data = d->turn.data = d;
+    uv_prepare_init(&d->loop, &d->before_poll);
+    uv_check_init(&d->loop, &d->after_poll);
+    d->sigterm.data = d->sigint.data = d->sighup.data = d;
+    d->before_poll.data = d->after_poll.data = d;
     uv_signal_start(&d->sigterm, on_stop_signal, SIGTERM);
     uv_signal_start(&d->sigint, on_stop_signal, SIGINT);
     uv_signal_start(&d->sighup, on_reload_signal, SIGHUP);
-    uv_check_start(&d->turn, on_turn);
+    uv_prepare_start(&d->before_poll, on_prepare);
+    uv_check_start(&d->after_poll, on_check);
 }
 
 /* ---- start ---- */

@@ -207,7 +207,7 @@ static void refuse(struct connection *c, const struct peer *peer, int code)
              error_text(code));
     if (io_send(c, bytes, wire_encode_reply(&v->reply, bytes)) < 0)
         log_line(LOG_LEVEL_DEBUG, "", "a refused peer did not take its answer, ignoring");
-    if (service_may_log(v))
+    if (service_may_log(v, &v->mistakes))
         log_line(LOG_LEVEL_WARNING, "", "refused a connection of pid %d uid %u: %s", peer->pid,
                  peer->uid, error_word(code));
     close_connection(c);

@@ -10,10 +10,12 @@
 #include "proto/base/parse.h"
 #include "proto/trace/trace.h"
 
-/* A person can follow 20 lines a second; a hundred tell a storm from a slip. */
-#define LOG_BURST 100
-#define LOG_RATE  20
-#define NS_PER_S  1000000000ull
+/* A person can follow 20 lines a second; a hundred errors tell a storm from a slip, and all
+ * sessions of a node may come, go and come back at once. */
+#define LOG_RATE       20
+#define MISTAKES_BURST 100
+#define ARRIVALS_BURST 4096
+#define NS_PER_S       1000000000ull
 
 void service_init(struct service *v, const struct config *config, uint64_t now_ns)
 {
@@ -21,8 +23,8 @@ void service_init(struct service *v, const struct config *config, uint64_t now_n
     list_init(&v->sessions);
     list_init(&v->watchers);
     list_init(&v->holders);
-    v->log_bucket.tokens = LOG_BURST;
-    v->log_bucket.refilled_ns = now_ns;
+    v->mistakes = (struct log_bucket){MISTAKES_BURST, MISTAKES_BURST, now_ns, 0};
+    v->arrivals = (struct log_bucket){ARRIVALS_BURST, ARRIVALS_BURST, now_ns, 0};
     service_apply_config(v);
 }
 
@@ -144,26 +146,23 @@ bool service_is_resuming(const struct service *v)
     return v->now_ns - v->started_ns < v->config->resume_window;
 }
 
-bool service_may_log(struct service *v)
+bool service_may_log(const struct service *v, struct log_bucket *kind)
 {
-    struct log_bucket *b = &v->log_bucket;
-    uint64_t seconds = (v->now_ns - b->refilled_ns) / NS_PER_S;
+    uint64_t seconds = (v->now_ns - kind->refilled_ns) / NS_PER_S;
 
     if (seconds > 0) {
-        b->tokens =
-            b->tokens + seconds * LOG_RATE > LOG_BURST ? LOG_BURST : b->tokens + seconds * LOG_RATE;
-        b->refilled_ns += seconds * NS_PER_S;
-        if (b->dropped > 0) {
+        kind->tokens = bytes_min(kind->burst, kind->tokens + seconds * LOG_RATE);
+        kind->refilled_ns += seconds * NS_PER_S;
+        if (kind->dropped > 0)
             log_line(LOG_LEVEL_WARNING, "", "%llu lines about peers were not written",
-                     (unsigned long long)b->dropped);
-            b->dropped = 0;
-        }
+                     (unsigned long long)kind->dropped);
+        kind->dropped = 0;
     }
-    if (b->tokens == 0) {
-        b->dropped++;
+    if (kind->tokens == 0) {
+        kind->dropped++;
         return false;
     }
-    b->tokens--;
+    kind->tokens--;
     return true;
 }
 

@@ -29,9 +29,9 @@ struct holder {
     uint32_t connections, stagers;
 };
 
-/* Bounds how many lines peers can make us write: LOG_BURST at once, then LOG_RATE a second. */
+/* Bounds how many lines peers can make us write: so many at once, then some a second. */
 struct log_bucket {
-    uint64_t tokens, refilled_ns, dropped;
+    uint64_t burst, tokens, refilled_ns, dropped;
 };
 
 struct service {
@@ -46,9 +46,9 @@ struct service {
     struct list watchers; /* session::watch_link, those that wait for events */
     struct list holders;  /* holder::link */
     uint32_t connection_count, session_count, stager_count;
-    uint64_t last_number; /* of a session */
-    uint64_t rejected;    /* connections and messages refused since the start */
-    struct log_bucket log_bucket;
+    uint64_t last_number;                 /* of a session */
+    uint64_t rejected;                    /* connections and messages refused since the start */
+    struct log_bucket mistakes, arrivals; /* lines about errors; about sessions that come and go */
 
     struct wire_arena arena; /* decoding scratch of this loop turn */
     struct wire_request request;
@@ -74,8 +74,8 @@ void service_drop_stager(struct service *v, struct session *s);
 /* R29: true for resume_window after the start. */
 bool service_is_resuming(const struct service *v);
 
-/* May a line about a peer's mistake be logged now? */
-bool service_may_log(struct service *v);
+/* May one more line of that kind (service::mistakes, ::arrivals) be logged now? */
+bool service_may_log(const struct service *v, struct log_bucket *kind);
 
 /* The journal's preamble: config, clock, and every session with its stagers (a
  * journal_preamble_fn; arg is the service). */

@@ -116,8 +116,9 @@ void session_register(struct session *s)
     session_journal_state(s, v->journal);
     if (v->sampler)
         sampler_set_wanted(v->sampler, true);
-    session_log(s, LOG_LEVEL_INFO, "session opened%s",
-                s->policy.state.n > 0 || s->policy.state.peak > 0 ? ", resumed" : "");
+    if (service_may_log(v, &v->arrivals))
+        session_log(s, LOG_LEVEL_INFO, "session opened%s",
+                    s->policy.state.n > 0 || s->policy.state.peak > 0 ? ", resumed" : "");
 }
 
 void session_reply(struct session *s, uint32_t seq)
@@ -156,7 +157,7 @@ static void refuse(struct session *s, uint32_t seq, int code, const char *what)
     snprintf(text, sizeof(text), "%s: %s", what, error_text(code));
     s->service->rejected++;
     s->error_count++;
-    if (s->error_count <= ERRORS_LOGGED && service_may_log(s->service))
+    if (s->error_count <= ERRORS_LOGGED && service_may_log(s->service, &s->service->mistakes))
         session_log(s, LOG_LEVEL_WARNING, "refused %s (%s)%s", text, error_word(code),
                     s->error_count == ERRORS_LOGGED ? "; further errors are not logged" : "");
     reply_error(s, seq, code, text);
@@ -261,10 +262,11 @@ void session_end(struct session *s, int code, const char *cause)
         return; /* it did not take the answer, and has ended by that */
     if (is_worker) {
         journal_reserve(s->service->journal);
-        session_log(s, LOG_LEVEL_INFO, "session closed: %s; %" PRIu64 " decisions, %u errors",
-                    cause, s->policy.state.n, s->error_count);
+        if (service_may_log(s->service, &s->service->arrivals))
+            session_log(s, LOG_LEVEL_INFO, "session closed: %s; %" PRIu64 " decisions, %u errors",
+                        cause, s->policy.state.n, s->error_count);
         unregister(s);
-    } else if (s->state == SESSION_NEW && service_may_log(s->service)) {
+    } else if (s->state == SESSION_NEW && service_may_log(s->service, &s->service->mistakes)) {
         session_log(s, LOG_LEVEL_INFO, "connection closed before a hello: %s", cause);
     }
     s->state = SESSION_CLOSED;

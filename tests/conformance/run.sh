@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Plays the traces of this folder (and those beside the repository, where they are) through
-# `dlo-ctl replay --check`. usage: run.sh BUILD
+# `dlo-ctl replay --check`. usage: run.sh [BUILD]
 # shellcheck disable=SC2317 # functions run through check()
 set -u
-[ $# -eq 1 ] || {
-    echo "usage: $0 BUILD" >&2
+[ $# -le 1 ] || {
+    echo "usage: $0 [BUILD]" >&2
     exit 2
 }
-ctl=$(cd "$1" && pwd)/dlo-ctl
+ctl=$(cd "${1:-${DLO_BUILD:-build}}" && pwd)/dlo-ctl
 cd "$(dirname "$0")" || exit 2
 shared=../../../shared
 work=$(mktemp -d) || exit 2

@@ -191,7 +191,7 @@ def brackets_do_not_nest():
 def the_own_pair_decides_and_the_sample_only_without_one():
     with folder() as at:
         sim = SimGpu(at, "16Gi")
-        with Daemon(sim, at=at) as d, d.worker() as p, sim.hold("4Gi"):
+        with Daemon(sim, at=at) as d, sim.hold("4Gi"), d.worker() as p:
             decision, reason, a = p.ask(0, 0, 80, 400)
             check_equal((a["free"], a["total"], a.get("age_ns", 0)), (80, 400, 0))
             _, _, a = p.ask(0, 0)

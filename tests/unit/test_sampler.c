@@ -15,106 +15,11 @@
 
 #include "daemon/log.h"
 #include "daemon/telemetry/telemetry.h"
+#include "tests/unit/fake_probe.h"
 
 #define MS         UINT64_C(1000000)
 #define GIVE_UP_MS 20000 /* no test takes that long on a machine that is alive */
 #define WAITS      50
-#define TOTAL      UINT64_C(1000000000)
-
-/* ---- the probe ---- */
-
-static void note(char event)
-{
-    int fd = open(getenv("FAKE_NOTES"), O_WRONLY | O_APPEND | O_CLOEXEC);
-
-    if (fd < 0 || write(fd, &event, 1) != 1)
-        _exit(99);
-    close(fd);
-}
-
-static bool mode(const char *word)
-{
-    return strcmp(getenv("FAKE_PROBE"), word) == 0;
-}
-
-static void be_slow(void)
-{
-    const char *ms = getenv("FAKE_SLOW_MS");
-    struct timespec t = {.tv_nsec = (ms ? atol(ms) : 0) * 1000000};
-
-    nanosleep(&t, NULL); /* the device's latency */
-}
-
-static void fail_reply(struct probe_reply *reply)
-{
-    reply->status = 100;
-    snprintf(reply->text, sizeof(reply->text), "cuInit: no driver here");
-}
-
-static void fill(struct probe_reply *reply)
-{
-    static unsigned int samples;
-
-    if (reply->op == PROBE_IDENTIFY) {
-        snprintf(reply->uuid, sizeof(reply->uuid), "GPU-fake");
-        snprintf(reply->name, sizeof(reply->name), "Fake\n\x01GPU");
-        reply->has_minor = reply->has_total = 1;
-        reply->minor = 7;
-        reply->total_bytes = TOTAL;
-        return;
-    }
-    be_slow();
-    reply->source = SOURCE_NVML;
-    reply->has_free = reply->has_total = 1;
-    reply->free_bytes = ++samples;
-    reply->total_bytes = TOTAL;
-    if (mode("wrong_magic"))
-        reply->magic++;
-    if (mode("wrong_seq"))
-        reply->seq++;
-    if (mode("fail_sample"))
-        fail_reply(reply);
-}
-
-static int fake_probe(int argc, char **argv)
-{
-    struct {
-        struct probe_reply reply;
-        char more[8];
-    } out;
-    struct probe_request request;
-
-    if (argc != 6 || strcmp(argv[2], "--gpu") || strcmp(argv[3], "0") ||
-        strcmp(argv[4], "--telemetry") || strcmp(argv[5], "auto"))
-        return 98;
-    note('+');
-    while (recv(PROBE_FD, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {
-        size_t size = sizeof(out.reply);
-
-        note(request.op == PROBE_IDENTIFY ? 'i' : 's');
-        memset(&out, 0, sizeof(out));
-        out.reply = (struct probe_reply){PROBE_MAGIC, .seq = request.seq, .op = request.op};
-        if (mode("die"))
-            return PROBE_EXIT_LOST;
-        if (mode("hang_start") || (mode("hang") && request.op == PROBE_SAMPLE))
-            pause();
-        fill(&out.reply);
-        if (mode("no_driver"))
-            fail_reply(&out.reply);
-        if (mode("short") && request.op == PROBE_SAMPLE)
-            size = 10;
-        if (mode("long") && request.op == PROBE_SAMPLE)
-            size = sizeof(out.reply) + 1;
-        if (send(PROBE_FD, &out, size, MSG_NOSIGNAL) < 0)
-            return 97;
-        if (out.reply.status)
-            return PROBE_EXIT_NO_DRIVER;
-    }
-    if (mode("stays"))
-        pause();
-    note('-');
-    return 0;
-}
 
 /* ---- the fixture ---- */
 
@@ -218,25 +123,29 @@ static void finish(void)
     unlink(notes_path);
 }
 
-static void on_limit(uv_timer_t *timer)
+static void on_tick(uv_timer_t *timer)
 {
-    *(bool *)timer->data = true;
+    (void)timer;
 }
 
 /* Runs the loop until the condition holds (true) or the time is over (false). */
+/* A turn of the loop that runs timers goes on to wait for the next event, so a tick ends each wait
+ * soon enough to look again. */
 static bool run_until(bool (*holds)(void), uint64_t limit_ms)
 {
+    uint64_t give_up_ns = uv_hrtime() + limit_ms * MS;
     bool is_over = false;
-    uv_timer_t limit;
+    uv_timer_t tick;
 
-    uv_timer_init(&loop, &limit);
+    uv_timer_init(&loop, &tick);
     uv_update_time(&loop);
-    limit.data = &is_over;
-    uv_timer_start(&limit, on_limit, limit_ms, 0);
-    while (!holds() && !is_over)
+    uv_timer_start(&tick, on_tick, 1, 1);
+    while (!holds() && !is_over) {
         uv_run(&loop, UV_RUN_ONCE);
+        is_over = uv_hrtime() > give_up_ns;
+    }
     is_over = !holds();
-    uv_close((uv_handle_t *)&limit, NULL);
+    uv_close((uv_handle_t *)&tick, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
     return !is_over;
 }

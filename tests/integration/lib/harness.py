@@ -238,7 +238,9 @@ class Peer:
 
     def is_open(self):
         """Nothing to read and not closed, at this moment."""
-        return not select.select([self.sock], [], [], 0)[0]
+        poll = select.poll()  # select() ends at descriptor 1023
+        poll.register(self.sock, select.POLLIN)
+        return not poll.poll(0)
 
     def status_pages(self):
         """All rows and the first page, pulled."""
@@ -325,7 +327,7 @@ class Daemon:
                 if kind is None and code != 0:
                     raise AssertionError(f"dlod's exit status is {code}:\n{self.log()[-4000:]}")
             if kind is not None:
-                value.add_note("dlod's log:\n" + self.log()[-4000:])
+                value.add_note("dlod's log:\n" + self.log()[-1500:])
         finally:
             if self.own:
                 shutil.rmtree(self.own, ignore_errors=True)
