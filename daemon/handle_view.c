@@ -122,6 +122,7 @@ bool view_events(struct service *v, uint64_t cursor, struct wire_reply *reply)
     page->lost = cursor > 0 && cursor < first ? first - cursor : 0;
     if (cursor < first || cursor > next)
         cursor = first;
+    page->end = next;
     page->line_count = 0;
     while (cursor < next && page->line_count < WIRE_LINES_MAX && bytes < LIMIT_MESSAGE_BYTES) {
         page->lines[page->line_count].text =

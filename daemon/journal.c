@@ -14,12 +14,14 @@
 
 /* Our shortest lines have about 20 characters, asks 450: more records than this rotate early. */
 #define BYTES_PER_RECORD 64
-/* What one event may append before the next journal_reserve: a few lines, or the lines of a
- * resumed session, which may be repeated in a preamble without harm. */
-#define RESERVED_BYTES   (size_t)(4 * TRACE_LINE_MAX)
-#define RESERVED_RECORDS 8
+/* What one event may append before the next journal_reserve: a line or two of at most 700
+ * characters. (The lines of a resumed session may be many; they can be repeated in a preamble
+ * without harm.) An eighth of the smallest segment is 1 KiB. */
+#define RESERVED_PART 8
 /* Lines wait here for the end of the loop turn; above it they are written at once. */
 #define PENDING_BYTES 65536
+/* A disk that is full takes a short line now and then: that is no recovery. */
+#define RECOVERED_BYTES 65536
 
 struct segment {
     char *text;
@@ -42,7 +44,8 @@ struct journal {
     char *path;
     char boot_id[64];
     uint64_t file_bytes, file_max, lost;
-    bool is_broken; /* the file could not be written; said once */
+    uint64_t good_bytes; /* written since the last failure */
+    bool is_broken;      /* said once, until so much was written again */
     char pending[PENDING_BYTES];
     size_t pending_used;
 
@@ -64,6 +67,7 @@ static bool segment_init(struct segment *s, size_t bytes, uint32_t records)
 
 static void file_mark_broken(struct journal *j, const char *what)
 {
+    j->good_bytes = 0;
     if (!j->is_broken)
         log_line(LOG_LEVEL_WARNING, "", "journal file %s: %s: %s; events stay in memory, ignoring",
                  j->path, what, strerror(errno));
@@ -79,9 +83,11 @@ static void file_write(struct journal *j, const char *text, size_t length)
     n = write(j->fd, text, length);
     if (n == (ssize_t)length) {
         j->file_bytes += length;
-        if (j->is_broken)
+        j->good_bytes += length;
+        if (j->is_broken && j->good_bytes >= RECOVERED_BYTES) {
             log_line(LOG_LEVEL_NOTICE, "", "journal file %s is written again", j->path);
-        j->is_broken = false;
+            j->is_broken = false;
+        }
         return;
     }
     if (n >= 0)
@@ -186,11 +192,13 @@ static void put_ring(struct journal *j, const char *line, size_t length)
     j->next++;
 }
 
-static bool ring_has_room(const struct journal *j, size_t length, size_t limit)
+/* Is there room in the part 1/divisor of the segment? The last record is kept for the note. */
+static bool ring_has_room(const struct journal *j, size_t length, uint32_t divisor)
 {
     const struct segment *s = &j->segments[j->current];
-    /* the last record is the note's */
-    return s->used + length <= limit && s->count + 1 < j->segment_records;
+
+    return s->used + length <= j->segment_bytes / divisor &&
+           s->count + 1 < j->segment_records / divisor;
 }
 
 static void ring_begin(struct journal *j)
@@ -271,8 +279,8 @@ void journal_reserve(struct journal *j)
 {
     const struct segment *s = &j->segments[j->current];
 
-    if (s->used + RESERVED_BYTES > j->segment_bytes ||
-        s->count + RESERVED_RECORDS > j->segment_records)
+    if (s->used + j->segment_bytes / RESERVED_PART > j->segment_bytes ||
+        s->count + j->segment_records / RESERVED_PART > j->segment_records)
         ring_begin(j);
     if (j->path && (j->fd < 0 || j->file_bytes + j->pending_used >= j->file_max)) {
         file_flush(j);
@@ -286,9 +294,7 @@ void journal_append(struct journal *j, const char *line, size_t length)
 {
     if (j->target != TO_FILE) {
         /* of a segment one half is kept for events */
-        size_t room = j->target == TO_RING ? j->segment_bytes / 2 : j->segment_bytes;
-
-        if (ring_has_room(j, length, room)) {
+        if (ring_has_room(j, length, j->target == TO_RING ? 2 : 1)) {
             put_ring(j, line, length);
         } else if (j->target == TO_RING) {
             j->preamble_cut++;

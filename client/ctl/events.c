@@ -21,7 +21,7 @@ static int print_page(const struct wire_events *page)
 
 static int pull(struct ctl_link *l, bool is_following)
 {
-    uint64_t cursor = 0;
+    uint64_t cursor = 0, end = 0; /* end: of what was there at first; a busy daemon goes on */
     int r;
 
     printf("%s\n", TRACE_HEADER);
@@ -37,9 +37,11 @@ static int pull(struct ctl_link *l, bool is_following)
             return CTL_EXIT_FAILURE;
         }
         r = print_page(&l->reply.u.events);
-        if (r != CTL_EXIT_OK || (l->reply.u.events.line_count == 0 && !is_following))
-            return r;
+        if (end == 0)
+            end = l->reply.u.events.end;
         cursor = l->reply.u.events.cursor;
+        if (r != CTL_EXIT_OK || (!is_following && cursor >= end))
+            return r;
     }
 }
 

@@ -176,14 +176,26 @@ uint64_t policy_budget(const struct policy_settings *s, const struct policy_sess
     }
 }
 
-/* R11b: free and total always come from one source, the worker's own pair first. */
+/* The value that R5 compares. */
+static void read_cache(const struct boundary *b, struct answer *a)
+{
+    uint64_t cached;
+
+    if (!b->reserved.has || !b->allocated.has)
+        return;
+    cached = bytes_sub_sat(b->reserved.v, b->allocated.v);
+    a->cached = opt_u64(b->releasable.has ? bytes_min(cached, b->releasable.v) : cached);
+}
+
+/* R11b: free and total always come from one source, the worker's own pair first. Where R6 decides
+ * without them nobody takes a sample, so none is shown either. */
 static void read_memory(const struct boundary *b, const struct sample *newest, struct answer *a)
 {
     if (b->free.has && b->total.has) {
         a->free = b->free;
         a->total = b->total;
         a->age_ns = opt_u64(0);
-    } else if (newest) {
+    } else if (newest && a->cached.has) {
         a->free = newest->free;
         a->total = newest->total;
         a->age_ns = opt_u64(newest->age_ns);
@@ -192,15 +204,10 @@ static void read_memory(const struct boundary *b, const struct sample *newest, s
 
 /* R8: the values of before the observation; those whose inputs were not read stay missing. */
 static void fill_inputs(const struct policy_settings *s, const struct policy_session *p,
-                        const struct boundary *b, struct answer *a)
+                        struct answer *a)
 {
     enum policy policy = policy_effective(s, p);
 
-    if (b->reserved.has && b->allocated.has) {
-        uint64_t cached = bytes_sub_sat(b->reserved.v, b->allocated.v);
-
-        a->cached = opt_u64(b->releasable.has ? bytes_min(cached, b->releasable.v) : cached);
-    }
     if (a->total.has) {
         a->floor = opt_u64(policy_floor(s, p, a->total.v));
         a->cap = opt_u64(policy_cap(s, p, a->total.v));
@@ -294,8 +301,9 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
         a.reason = REASON_FORCED;
         p->state.counts.forced[b->force]++;
     } else {
+        read_cache(b, &a);
         read_memory(b, newest, &a);
-        fill_inputs(s, p, b, &a);
+        fill_inputs(s, p, &a);
         a.would = judge(policy_effective(s, p), &a, &a.reason);
         if (a.reason != REASON_TELEMETRY_UNAVAILABLE) /* R5: decide, then learn */
             p->state.peak = bytes_max(p->state.peak, a.cached.v);

@@ -120,6 +120,7 @@ static void events_parse(const Dlo__Wire__EventsPage *m, struct wire_events *ret
 {
     ret->line_count = 0;
     ret->lost = m->lost;
+    ret->end = m->end;
     ret->cursor = m->cursor;
     for (; ret->line_count < m->n_lines && ret->line_count < WIRE_LINES_MAX; ret->line_count++) {
         ProtobufCBinaryData *line = &m->lines[ret->line_count];

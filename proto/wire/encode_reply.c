@@ -258,6 +258,7 @@ static size_t events_encode(Dlo__Wire__Reply *m, struct wire_events *events, uin
     page->lines = memory.line_list;
     PUT(page, cursor, events->cursor);
     PUT(page, lost, events->lost);
+    PUT(page, end, events->end);
     m->body_case = DLO__WIRE__REPLY__BODY_EVENTS;
     m->events = page;
     if (dlo__wire__reply__get_packed_size(m) > LIMIT_MESSAGE_BYTES)

@@ -178,7 +178,7 @@ struct wire_events {
         const char *text;
         size_t length;
     } lines[WIRE_LINES_MAX];
-    uint64_t cursor, lost;
+    uint64_t cursor, lost, end;
 };
 
 struct wire_reply {

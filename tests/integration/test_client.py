@@ -4,8 +4,10 @@
 """Real workers over the library: a daemon that dies, hangs or comes back harms nobody (R28 to R30)."""
 import os
 import signal
+import time
 
-from lib.harness import (SLOW, Daemon, SimGpu, WORKER, Worker, folder, slow, wait_for)
+from lib.h3 import WORKER, Worker
+from lib.harness import SLOW, Daemon, SimGpu, folder, slow, wait_for
 from lib.runner import check, check_equal, main, skip_unless, test
 
 TOTAL = 150_110_000_000
@@ -72,7 +74,14 @@ def kill_9_of_the_daemon_fails_no_worker_and_costs_no_release():
             check_equal(outcome(w), expected, "what was decided")
 
 
+def pass_back_off():
+    """The library tries again after a pause (100 ms, doubled at each miss) that nothing announces."""
+    over = time.monotonic() + slow(0.5)
+    wait_for(lambda: time.monotonic() > over, what="the back-off is over")
+
+
 def finish_run(w):
+    pass_back_off()
     while len(w.found("boundary")) < 4 * STEPS:
         w.step()
     wait_for(lambda: w.found("done"), what="the last line")
@@ -114,6 +123,7 @@ def a_stopped_daemon_delays_an_ask_by_its_deadline_and_no_more():
                 Worker(sim, d.socket, "--requests", "3", "--stepwise", "--hold") as w:
             for _ in range(STEPS):
                 w.step()
+            w.wait_lines("waiting", STEPS + 1)  # it has told that its warm-up is over
             with d.frozen():
                 first = w.step()
                 check_equal(first["by"], "library:deadline")

@@ -157,7 +157,7 @@ def replay(text, *options):
 @test
 def replay_check_exits_0_1_or_2():
     path, done = replay(GOOD, "--check")
-    check_equal((done.returncode, done.stdout), (OK, "compared 9 keys in 1 file, 0 differences\n"))
+    check_equal((done.returncode, done.stdout), (OK, "compared 10 keys in 1 file, 0 differences\n"))
     path, done = replay(GOOD.replace("budget=37", "budget=38"), "--check")
     check_equal(done.returncode, FAILED)
     check_in(f"{path}:5: budget: expected 38, got 37\n", done.stdout)

@@ -250,9 +250,11 @@ def the_smallest_ring_that_is_taken_works():
 def fill_with_stagers(d, sessions, each):
     """Their lines are the shortest there are, so that there are many in a ring."""
     peers = [d.worker(f"many{i}") for i in range(sessions)]
+    deadline = time.monotonic() + slow(20)
     for p in peers:
         for i in range(each):
             p.ok("attach", id=f"{i:x}", bytes=0)
+            check(time.monotonic() < deadline, "attaching takes too long:", p.session, i)
     return peers
 
 
@@ -347,7 +349,7 @@ def a_full_disk_costs_lines_not_the_daemon():
     with folder() as at:
         disk = os.path.join(at, "disk")
         os.mkdir(disk)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False,
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False,
                               capture_output=True, text=True)
         if done.returncode != 0:
             raise Skip(f"cannot mount a tmpfs: {done.stderr.strip()}")
@@ -361,11 +363,11 @@ def full_disk(at, disk):
     path, filler = os.path.join(disk, "journal"), os.path.join(disk, "filler")
     with Daemon(at=at, journal_file=path) as d:
         with open(filler, "wb") as f:
-            f.write(bytes(32 << 10))
+            f.write(bytes(976 << 10))
         storm = Storm(d, 12).run(1500)
         d.wait_log("journal file", "events stay in memory")
         os.unlink(filler)
-        storm.run(50)
+        storm.run(1500)
         d.wait_log("is written again")
         check_ring(d, at)
         storm.close()

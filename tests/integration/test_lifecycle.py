@@ -307,6 +307,7 @@ def a_peer_that_is_gone_before_it_is_accepted_costs_nothing():
                     Peer(d.socket)
                     os._exit(0)
                 os.waitpid(pid, 0)
+        wait_for(lambda: len(d.log_lines("process is gone")) == 10, what="all are accepted")
         check_equal(d.settle(), baseline, "descriptors")
         check_equal(d.log_lines("no pidfd"), [])
         try:

@@ -203,6 +203,7 @@ static void same_events(const struct wire_events *a, const struct wire_events *b
     SAME(line_count);
     SAME(cursor);
     SAME(lost);
+    SAME(end);
     for (uint32_t i = 0; i < a->line_count; i++) {
         SAME(lines[i].length);
         ck_assert_int_eq(memcmp(a->lines[i].text, b->lines[i].text, a->lines[i].length), 0);
@@ -507,7 +508,7 @@ START_TEST(line_that_no_page_can_hold_is_cut)
         in.seq = UINT32_MAX;
         in.body = WIRE_EVENTS_PAGE;
         in.u.events.line_count = 2;
-        in.u.events.cursor = in.u.events.lost = UINT64_MAX;
+        in.u.events.cursor = in.u.events.lost = in.u.events.end = UINT64_MAX;
         for (uint32_t i = 0; i < 2; i++) {
             in.u.events.lines[i].text = line;
             in.u.events.lines[i].length = length;

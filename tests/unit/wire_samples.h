@@ -251,6 +251,6 @@ static inline void fill_reply(struct wire_reply *r, enum wire_body body, bool fu
         r->u.events.lines[0].text = "decide session=1 \"100%\"";
         r->u.events.lines[0].length = strlen(r->u.events.lines[0].text);
         r->u.events.lines[1].text = "";
-        r->u.events.cursor = r->u.events.lost = big();
+        r->u.events.cursor = r->u.events.lost = r->u.events.end = big();
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the programs of a build as tests need them: dlod, dlo-ctl, the simulated GPU, the demo's
-worker; and speaks to a daemon as a raw peer. Nothing here waits by sleeping for a fixed time:
-wait_for() polls a condition with a deadline, and times are scaled by DLO_SLOW."""
+"""Runs the programs of a build as tests need them (dlod, dlo-ctl, the simulated GPU), and speaks
+to a daemon as a raw peer. Nothing here waits by sleeping for a fixed time: wait_for() polls a
+condition with a deadline, and times are scaled by DLO_SLOW."""
 import contextlib
 import json
 import os
@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 
 from lib import wire
@@ -22,7 +21,7 @@ BUILD = os.path.abspath(os.environ.get("DLO_BUILD", os.path.join(ROOT, "build"))
 SIMGPU_DIR = os.environ.get("DLO_SIMGPU", os.path.join(BUILD, "simgpu"))
 SLOW = float(os.environ.get("DLO_SLOW", "1"))
 IS_VALGRIND = "DLO_VALGRIND" in os.environ
-DLOD, CTL, WORKER = (os.path.join(BUILD, p) for p in ("dlod", "dlo-ctl", "programs/h3_worker"))
+DLOD, CTL = os.path.join(BUILD, "dlod"), os.path.join(BUILD, "dlo-ctl")
 IS_ROOT = os.geteuid() == 0
 GB = 10**9
 MS = 0.001
@@ -301,7 +300,11 @@ class Daemon:
 
     def start(self):
         self.spawn()
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except AssertionError:
+            self.kill()
+            raise
         return self
 
     def wait_ready(self):
@@ -461,67 +464,3 @@ def check_replays(*paths):
     if code != 0:
         raise AssertionError(f"replay --check: exit {code}\n{text[-3000:]}")
     return text
-
-
-# ---- the demo's worker ----
-
-class Worker:
-    """A tests/programs/h3_worker; lines are its output, key=value as in a trace. With stepwise each
-    component waits for step()."""
-
-    def __init__(self, gpu, path, *options, env=None):
-        self.process = subprocess.Popen(
-            [WORKER, "--socket", path, *options], env=dict(os.environ, **gpu.env, **(env or {})),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            bufsize=1)
-        self.lines = []
-        self.errors = ""
-        self._changed = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            with self._changed:
-                self.lines.append(line.rstrip("\n"))
-                self._changed.notify_all()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-    def found(self, kind):
-        return [fields(line) for line in list(self.lines) if line.startswith(kind + " ")]
-
-    def wait_lines(self, kind, count, seconds=20):
-        """The first `count` lines of that kind."""
-        with self._changed:
-            done = self._changed.wait_for(lambda: len(self.found(kind)) >= count, slow(seconds))
-        if not done:
-            raise AssertionError(f"{len(self.found(kind))} lines of {kind}, expected {count}; "
-                                 f"{self.lines[-3:]}")
-        return self.found(kind)[:count]
-
-    def step(self):
-        """Lets one component run, and returns its boundary."""
-        count = len(self.found("boundary"))
-        self.wait_lines("waiting", count + 1)
-        self.process.stdin.write("\n")
-        return self.wait_lines("boundary", count + 1)[count]
-
-    def finish(self, seconds=20):
-        """Lets go of everything; the exit status and the last line."""
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        code = self.process.wait(slow(seconds))
-        self._reader.join(slow(5))
-        self.errors = self.process.stderr.read()
-        return code, (self.found("done") or [{}])[-1]
-
-
-def fields(line):
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
