@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/journal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "daemon/log.h"
+#include "daemon/journal_file.h"
 #include "proto/trace/trace.h"
 
 /* Our shortest lines have about 20 characters, asks 450: more records than this rotate early. */
@@ -18,10 +13,6 @@
  * characters. (The lines of a resumed session may be many; they can be repeated in a preamble
  * without harm.) An eighth of the smallest segment is 1 KiB. */
 #define RESERVED_PART 8
-/* Lines wait here for the end of the loop turn; above it they are written at once. */
-#define PENDING_BYTES 65536
-/* A disk that is full takes a short line now and then: that is no recovery. */
-#define RECOVERED_BYTES 65536
 
 struct segment {
     char *text;
@@ -40,14 +31,8 @@ struct journal {
     enum { TO_BOTH, TO_RING, TO_FILE } target; /* of appended lines: TO_BOTH but in a preamble */
     size_t preamble_cut;                       /* its lines that found no room in the ring */
 
-    int fd;
-    char *path;
-    char boot_id[64];
-    uint64_t file_bytes, file_max, lost;
-    uint64_t good_bytes; /* written since the last failure */
-    bool is_broken;      /* said once, until so much was written again */
-    char pending[PENDING_BYTES];
-    size_t pending_used;
+    struct journal_file file;
+    uint64_t file_max;
 
     journal_preamble_fn preamble;
     void *arg;
@@ -65,121 +50,15 @@ static bool segment_init(struct segment *s, size_t bytes, uint32_t records)
     return true;
 }
 
-static void file_mark_broken(struct journal *j, const char *what)
-{
-    j->good_bytes = 0;
-    if (!j->is_broken)
-        log_line(LOG_LEVEL_WARNING, "", "journal file %s: %s: %s; events stay in memory, ignoring",
-                 j->path, what, strerror(errno));
-    j->is_broken = true;
-}
-
-static void file_write(struct journal *j, const char *text, size_t length)
-{
-    ssize_t n;
-
-    if (j->fd < 0)
-        return;
-    n = write(j->fd, text, length);
-    if (n == (ssize_t)length) {
-        j->file_bytes += length;
-        j->good_bytes += length;
-        if (j->is_broken && j->good_bytes >= RECOVERED_BYTES) {
-            log_line(LOG_LEVEL_NOTICE, "", "journal file %s is written again", j->path);
-            j->is_broken = false;
-        }
-        return;
-    }
-    if (n >= 0)
-        errno = ENOSPC;
-    /* half a line would make the file unreadable */
-    if (n > 0 && ftruncate(j->fd, (off_t)j->file_bytes) < 0)
-        file_mark_broken(j, "truncate");
-    for (size_t i = 0; i < length; i++)
-        j->lost += text[i] == '\n';
-    file_mark_broken(j, "write");
-}
-
-static void file_flush(struct journal *j)
-{
-    if (j->pending_used > 0)
-        file_write(j, j->pending, j->pending_used);
-    j->pending_used = 0;
-}
-
-static void file_put(struct journal *j, const char *line, size_t length)
-{
-    if (!j->path)
-        return;
-    if (j->pending_used + length + 1 > sizeof(j->pending))
-        file_flush(j);
-    memcpy(j->pending + j->pending_used, line, length);
-    j->pending[j->pending_used + length] = '\n';
-    j->pending_used += length + 1;
-}
-
-/* Does the file begin with our header and the id of this boot? */
-static bool file_is_of_this_boot(const struct journal *j)
-{
-    char want[160], have[160];
-    int length = snprintf(want, sizeof(want), "%s\n# boot %s\n", TRACE_HEADER, j->boot_id);
-    _cleanup_close_ int fd = open(j->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-    return fd >= 0 && read(fd, have, (size_t)length) == length &&
-           memcmp(want, have, (size_t)length) == 0;
-}
-
-static void file_rotate(struct journal *j)
-{
-    _cleanup_free_ char *old = NULL;
-
-    if (asprintf(&old, "%s.1", j->path) < 0) {
-        old = NULL;
-        return;
-    }
-    if (rename(j->path, old) < 0 && errno != ENOENT)
-        file_mark_broken(j, "rename");
-}
-
-static bool file_open(struct journal *j)
-{
-    struct stat st;
-
-    if (j->fd >= 0)
-        close(j->fd);
-    j->fd =
-        open(j->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
-    if (j->fd < 0) {
-        file_mark_broken(j, "open");
-        return false;
-    }
-    if (fstat(j->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        errno = EINVAL;
-        file_mark_broken(j, "not a regular file");
-        close(j->fd);
-        j->fd = -1;
-        return false;
-    }
-    j->file_bytes = (uint64_t)st.st_size;
-    return true;
-}
-
-/* A new file gets the header, and every start and rotation a preamble. */
+/* Every start and rotation gets a preamble of the live state. */
 static void file_begin(struct journal *j)
 {
-    char header[160];
-    int length;
-
-    if (!file_open(j))
+    if (!journal_file_begin(&j->file, j->file_max))
         return;
-    if (j->file_bytes == 0) {
-        length = snprintf(header, sizeof(header), "%s\n# boot %s", TRACE_HEADER, j->boot_id);
-        file_put(j, header, (size_t)length);
-    }
     j->target = TO_FILE;
     j->preamble(j->arg, j);
     j->target = TO_BOTH;
-    file_flush(j);
+    journal_file_settle(&j->file);
 }
 
 static void put_ring(struct journal *j, const char *line, size_t length)
@@ -231,26 +110,20 @@ struct journal *journal_new(size_t ring_bytes, const char *path, uint64_t file_m
 
     if (!j)
         return NULL;
-    j->fd = -1;
     j->next = 1;
     j->preamble = preamble;
     j->arg = arg;
     j->file_max = file_max;
     j->segment_bytes = ring_bytes / 2;
     j->segment_records = (uint32_t)(j->segment_bytes / BYTES_PER_RECORD);
-    snprintf(j->boot_id, sizeof(j->boot_id), "%s", boot_id);
     if (!segment_init(&j->segments[0], j->segment_bytes, j->segment_records) ||
         !segment_init(&j->segments[1], j->segment_bytes, j->segment_records) ||
-        (*path && !(j->path = strdup(path)))) {
+        journal_file_init(&j->file, path, boot_id) < 0) {
         journal_free(j);
         return NULL;
     }
     j->segments[0].first = j->segments[1].first = 1;
-    if (j->path) {
-        if (!file_is_of_this_boot(j))
-            file_rotate(j);
-        file_begin(j);
-    }
+    file_begin(j);
     ring_begin(j);
     return j;
 }
@@ -259,14 +132,11 @@ void journal_free(struct journal *j)
 {
     if (!j)
         return;
-    file_flush(j);
-    if (j->fd >= 0)
-        close(j->fd);
+    journal_file_done(&j->file);
     for (size_t i = 0; i < ARRAY_SIZE(j->segments); i++) {
         free(j->segments[i].text);
         free(j->segments[i].ends);
     }
-    free(j->path);
     free(j);
 }
 
@@ -282,12 +152,8 @@ void journal_reserve(struct journal *j)
     if (s->used + j->segment_bytes / RESERVED_PART > j->segment_bytes ||
         s->count + j->segment_records / RESERVED_PART > j->segment_records)
         ring_begin(j);
-    if (j->path && (j->fd < 0 || j->file_bytes + j->pending_used >= j->file_max)) {
-        file_flush(j);
-        if (j->fd >= 0)
-            file_rotate(j);
+    if (journal_file_is_due(&j->file, j->file_max))
         file_begin(j);
-    }
 }
 
 void journal_append(struct journal *j, const char *line, size_t length)
@@ -304,13 +170,12 @@ void journal_append(struct journal *j, const char *line, size_t length)
         }
     }
     if (j->target != TO_RING)
-        file_put(j, line, length);
+        journal_file_put(&j->file, line, length);
 }
 
 void journal_flush(struct journal *j)
 {
-    if (j->path)
-        file_flush(j);
+    journal_file_flush(&j->file);
 }
 
 uint64_t journal_first(const struct journal *j)
@@ -343,5 +208,5 @@ const char *journal_record(const struct journal *j, uint64_t number, size_t *ret
 
 uint64_t journal_lost(const struct journal *j)
 {
-    return j->lost;
+    return j->file.lost;
 }

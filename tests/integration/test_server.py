@@ -244,7 +244,7 @@ def sessions_have_a_quota_and_root_keeps_some():
         roots = [d.worker("root") for _ in range(2)]
         with d.peer() as last:
             check_equal(last.recv_error()[:2], (0, "busy"))
-        check_equal(len(d.log_lines("refused a connection", "busy", "pid")), 2)
+        wait_for(lambda: len(d.log_lines("refused a connection", "busy", "pid")) == 2, what="log")
         for p in others + roots + [refused]:
             p.close()
         wait_for(lambda: accepted(d), what="a free place")
