@@ -106,6 +106,8 @@ static inline int fake_probe(int argc, char **argv)
     }
     if (mode("stays"))
         pause();
+    if (mode("lingers"))
+        be_slow();
     note('-');
     return 0;
 }

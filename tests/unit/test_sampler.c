@@ -227,6 +227,10 @@ static bool is_running(void)
 {
     return strcmp(described(), "running") == 0;
 }
+static bool is_closing(void)
+{
+    return strcmp(described(), "closing") == 0;
+}
 static bool sample_asked(void)
 {
     return noted('s') > 0;
@@ -496,12 +500,12 @@ END_TEST
 
 START_TEST(wanted_again_while_it_closes)
 {
-    start_good();
+    start("lingers", "/proc/self/exe");
+    setenv("FAKE_SLOW_MS", "100", 1); /* its driver takes that long to close */
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(has_sample, GIVE_UP_MS));
     sampler_set_wanted(sampler, false);
-    while (strcmp(described(), "closing"))
-        uv_run(&loop, UV_RUN_ONCE);
+    ck_assert(run_until(is_closing, GIVE_UP_MS));
     sampler_set_wanted(sampler, true);
     samples = 0;
     ck_assert(run_until(has_sample, GIVE_UP_MS));
