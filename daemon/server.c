@@ -82,7 +82,11 @@ static int io_send(void *arg, const uint8_t *bytes, size_t length)
     struct connection *c = arg;
     uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)length);
 
-    return uv_try_write((uv_stream_t *)&c->pipe, &buffer, 1) == (int)length ? 0 : ERR_IO;
+    int n = uv_try_write((uv_stream_t *)&c->pipe, &buffer, 1);
+
+    if (n == (int)length)
+        return 0;
+    return n == UV_EAGAIN ? ERR_LIMIT : ERR_IO;
 }
 
 static void on_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)

@@ -125,12 +125,15 @@ void session_reply(struct session *s, uint32_t seq)
 {
     uint8_t bytes[LIMIT_MESSAGE_BYTES];
     struct wire_reply *reply = &s->service->reply;
+    int r;
 
     if (s->state == SESSION_CLOSED)
         return;
     reply->seq = seq;
-    if (s->io->send(s->io_arg, bytes, wire_encode_reply(reply, bytes)) < 0)
-        session_end(s, 0, "the peer does not read its answers");
+    r = s->io->send(s->io_arg, bytes, wire_encode_reply(reply, bytes));
+    if (r < 0)
+        session_end(s, 0,
+                    r == ERR_LIMIT ? "the peer does not read its answers" : "the peer is gone");
 }
 
 static void reply_error(struct session *s, uint32_t seq, int code, const char *text)

@@ -22,10 +22,13 @@ SCRIPT
 
 for path in "$build"/* "$build"/unit/* "$build"/programs/*; do
     name=${path#"$build"/}
-    if [ -f "$path" ] && [ -x "$path" ] && [ "${name%.so.0}" = "$name" ]; then
+    case $name in
+    *.so | *.so.*) continue ;; # libraries are linked below
+    esac
+    if [ -f "$path" ] && [ -x "$path" ]; then
         wrap "$name"
     fi
 done
 for name in libdlo-client.so.0 libdlo-client.so libdlo-client.a simgpu gen locale; do
-    [ ! -e "$build/$name" ] || ln -s "$build/$name" "$out/$name"
+    [ ! -e "$build/$name" ] || ln -sfn "$build/$name" "$out/$name"
 done
