@@ -28,7 +28,7 @@ static void fill_device(const struct service *v, struct wire_device *d)
 {
     struct opt_u64 total = service_device_total(v);
     const struct device_info *info;
-    struct sample sample;
+    struct sample sample = {0};
 
     *d = (struct wire_device){0};
     if (total.has) {

@@ -208,7 +208,7 @@ void service_journal_sample(const struct service *v, const struct sample *sample
 
 struct opt_u64 service_device_total(const struct service *v)
 {
-    struct sample sample;
+    struct sample sample = {0};
 
     if (!v->sampler)
         return opt_none();

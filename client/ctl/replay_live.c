@@ -51,7 +51,7 @@ static int exit_of(int code)
 struct live *live_new(const char *socket, int *ret_exit, char ret_error[TRACE_ERROR_SIZE])
 {
     struct live *l = calloc(1, sizeof(*l));
-    int fd, r;
+    int fd = -1, r;
 
     *ret_exit = CTL_EXIT_FAILURE;
     if (!l) {

@@ -96,20 +96,19 @@ static int find_device(struct nvml *n, struct telemetry_error *error)
 {
     const struct gpu_spec *spec = &n->target->spec;
     char pci[PCI_TEXT_SIZE];
+    bool has_pci = n->target->known->pci[0] || spec->kind == GPU_PCI;
     unsigned int result;
     const char *call;
 
-    if (spec->kind == GPU_MIG) { /* the PCI id is the parent's, whose memory is not ours */
+    /* a MIG instance by its UUID: the PCI id is the parent's, whose memory is not ours */
+    if (spec->kind == GPU_MIG || (spec->kind == GPU_UUID && !has_pci)) {
         call = "nvmlDeviceGetHandleByUUID";
         result = n->calls.device_get_handle_by_uuid(spec->uuid, &n->device);
-    } else if (n->target->known->pci[0] || spec->kind == GPU_PCI) {
+    } else if (has_pci) {
         call = "nvmlDeviceGetHandleByPciBusId_v2";
         pci_id_format(&spec->pci, pci);
         result = n->calls.device_get_handle_by_pci_bus_id(
             n->target->known->pci[0] ? n->target->known->pci : pci, &n->device);
-    } else if (spec->kind == GPU_UUID) {
-        call = "nvmlDeviceGetHandleByUUID";
-        result = n->calls.device_get_handle_by_uuid(spec->uuid, &n->device);
     } else {
         call = "nvmlDeviceGetHandleByIndex_v2";
         result = n->calls.device_get_handle_by_index(spec->number, &n->device);
@@ -141,7 +140,7 @@ static int check_device(struct nvml *n, struct telemetry_error *error)
     result = n->calls.device_get_uuid(n->device, uuid, sizeof(uuid));
     if (result != NVABI_SUCCESS)
         return fail(n, error, "nvmlDeviceGetUUID", result);
-    if (known[0] && strcasecmp(known, uuid))
+    if (known[0] && strcasecmp(known, uuid) != 0)
         return telemetry_fail(error, PROBE_EXIT_NO_DEVICE, 0,
                               "CUDA names the device %.48s and NVML %.48s", known, uuid);
     return 0;
