@@ -22,8 +22,8 @@ enum session_state {
 
 /* The way out. */
 struct session_io {
-    /* One packet, whole or not at all. Then the session is ended by: ERR_LIMIT, the peer's buffer is
-     * full since it does not read; ERR_IO, the connection is gone. */
+    /* One packet, whole or not at all. Then the session is ended by: ERR_LIMIT, the peer's buffer
+     * is full since it does not read; ERR_IO, the connection is gone. */
     int (*send)(void *arg, const uint8_t *bytes, size_t length);
     void (*pause)(void *arg, bool paused); /* stop or go on reading */
     void (*close)(void *arg);              /* ends the connection; session_free comes later */
