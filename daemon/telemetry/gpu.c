@@ -124,7 +124,7 @@ static int parse_uuid(const char *text, struct gpu_spec *spec)
         copy_uuid(text, 4, spec->uuid);
         return 0;
     }
-    if (strncasecmp(text, "MIG-", 4))
+    if (strncasecmp(text, "MIG-", 4) != 0)
         return ERR_INVALID;
     spec->kind = GPU_MIG;
     if (is_uuid(text + 4) && !text[4 + UUID_LENGTH]) {
@@ -154,11 +154,9 @@ int gpu_spec_parse(const char *text, struct gpu_spec *ret)
         if (number > INT32_MAX)
             return ERR_INVALID;
         spec.number = (uint32_t)number;
-    } else if (spec.kind == GPU_MINOR) {
-        return ERR_INVALID;
-    } else if (!pci_id_parse(text, &spec.pci)) {
+    } else if (spec.kind != GPU_MINOR && !pci_id_parse(text, &spec.pci)) {
         spec.kind = GPU_PCI;
-    } else if (parse_uuid(text, &spec)) {
+    } else if (spec.kind == GPU_MINOR || parse_uuid(text, &spec)) {
         return ERR_INVALID;
     }
     *ret = spec;
@@ -200,7 +198,7 @@ static int proc_find(const char *gpus_path, const struct pci_id *wanted, uint32_
         return ERR_IO;
     while (error && (entry = readdir(dir))) {
         struct pci_id id;
-        uint32_t found;
+        uint32_t found = 0;
 
         if (pci_id_parse(entry->d_name, &id) || (wanted && !pci_id_equal(&id, wanted)))
             continue;

@@ -192,8 +192,12 @@ static int sample(struct probe *p, struct probe_reply *reply, struct telemetry_e
 {
     struct telemetry_reading reading;
     uint64_t available;
-    int rc = p->source->sample(p->source_state, &reading, error);
+    int rc;
 
+    if (!p->source)
+        return telemetry_fail(error, PROBE_EXIT_FAILED, 0,
+                              "asked for a sample before it knew its device");
+    rc = p->source->sample(p->source_state, &reading, error);
     if (rc)
         return rc;
     if (p->identity.integrated) {

@@ -4,6 +4,7 @@
 #include "daemon/sampler.h"
 
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 
 #define MS         UINT64_C(1000000)
 #define GIVE_UP_MS 20000 /* no test takes that long on a machine that is alive */
+#define SELF       ""    /* this program, as it was called: valgrind is behind /proc/self/exe */
 #define WAITS      50
 
 /* ---- the fixture ---- */
@@ -106,13 +108,13 @@ static void start(const char *probe_mode, const char *program)
         list_init(&waiters[i].wait.link);
     }
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    sampler = sampler_new(&loop, &config, program, &callbacks);
+    sampler = sampler_new(&loop, &config, *program ? program : program_invocation_name, &callbacks);
     ck_assert_ptr_nonnull(sampler);
 }
 
 static void start_good(void)
 {
-    start("good", "/proc/self/exe");
+    start("good", SELF);
 }
 
 static void finish(void)
@@ -327,7 +329,7 @@ START_TEST(a_wait_ends_in_time_without_an_answer)
 {
     uint64_t begun;
 
-    start("hang", "/proc/self/exe");
+    start("hang", SELF);
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(sample_asked, GIVE_UP_MS));
     begun = uv_hrtime();
@@ -349,7 +351,7 @@ START_TEST(a_starting_probe_is_waited_for)
 {
     uint64_t begun;
 
-    start("hang_start", "/proc/self/exe");
+    start("hang_start", SELF);
     sampler_set_wanted(sampler, true);
     begun = uv_hrtime();
     wait_n(0, 1);
@@ -389,7 +391,7 @@ START_TEST(a_hung_probe_is_killed_and_started_again_later)
 {
     uint64_t begun;
 
-    start("hang", "/proc/self/exe");
+    start("hang", SELF);
     config.probe_timeout = 300 * MS;
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(is_waiting, GIVE_UP_MS));
@@ -414,13 +416,13 @@ END_TEST
 static const struct {
     const char *mode, *program, *described;
 } failures[] = {
-    {"no_driver", "/proc/self/exe", "waiting 1s: no_driver: cuInit: no driver here"},
-    {"fail_sample", "/proc/self/exe", "waiting 1s: no_driver: cuInit: no driver here"},
-    {"die", "/proc/self/exe", "waiting 1s: lost: ended with exit code 14"},
-    {"short", "/proc/self/exe", "waiting 1s: failed: an answer that is not of this build"},
-    {"long", "/proc/self/exe", "waiting 1s: failed: an answer that is not of this build"},
-    {"wrong_magic", "/proc/self/exe", "waiting 1s: failed: an answer that is not of this build"},
-    {"wrong_seq", "/proc/self/exe", "waiting 1s: failed: an answer that is not of this build"},
+    {"no_driver", SELF, "waiting 1s: no_driver: cuInit: no driver here"},
+    {"fail_sample", SELF, "waiting 1s: no_driver: cuInit: no driver here"},
+    {"die", SELF, "waiting 1s: lost: ended with exit code 14"},
+    {"short", SELF, "waiting 1s: failed: an answer that is not of this build"},
+    {"long", SELF, "waiting 1s: failed: an answer that is not of this build"},
+    {"wrong_magic", SELF, "waiting 1s: failed: an answer that is not of this build"},
+    {"wrong_seq", SELF, "waiting 1s: failed: an answer that is not of this build"},
     {"good", "/nonexistent/dlod",
      "waiting 1s: failed: /nonexistent/dlod cannot be started: no "
      "such file or directory"},
@@ -451,7 +453,7 @@ START_TEST(back_off_doubles_and_logs_once)
 
     ck_assert_int_ge(fd, 0);
     log_init(fd, LOG_LEVEL_DEBUG);
-    start("no_driver", "/proc/self/exe");
+    start("no_driver", SELF);
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(waits_longer, GIVE_UP_MS));
     ck_assert_int_eq(noted('+'), 2);
@@ -469,7 +471,7 @@ END_TEST
 
 START_TEST(a_failed_identify_ends_idle_and_can_be_asked_again)
 {
-    start("no_driver", "/proc/self/exe");
+    start("no_driver", SELF);
     sampler_identify(sampler);
     ck_assert(run_until(has_idle, GIVE_UP_MS));
     ck_assert(!sampler_device(sampler)->known);
@@ -486,7 +488,7 @@ START_TEST(a_probe_that_does_not_exit_is_killed)
 {
     uint64_t begun;
 
-    start("stays", "/proc/self/exe");
+    start("stays", SELF);
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(has_sample, GIVE_UP_MS));
     begun = uv_hrtime();
@@ -500,7 +502,7 @@ END_TEST
 
 START_TEST(wanted_again_while_it_closes)
 {
-    start("lingers", "/proc/self/exe");
+    start("lingers", SELF);
     setenv("FAKE_SLOW_MS", "100", 1); /* its driver takes that long to close */
     sampler_set_wanted(sampler, true);
     ck_assert(run_until(has_sample, GIVE_UP_MS));
@@ -532,7 +534,7 @@ END_TEST
 
 START_TEST(close_tells_nobody)
 {
-    start("hang", "/proc/self/exe");
+    start("hang", SELF);
     sampler_set_wanted(sampler, true);
     if (_i)
         ck_assert(run_until(sample_asked, GIVE_UP_MS));
@@ -545,7 +547,7 @@ END_TEST
 
 START_TEST(close_from_inside_a_wait)
 {
-    start(_i ? "hang" : "good", "/proc/self/exe");
+    start(_i ? "hang" : "good", SELF);
     if (!_i)
         config.sample_timeout = config.sample_max_age = GIVE_UP_MS * MS;
     close_at_told = true;
