@@ -205,6 +205,21 @@ int parse_bool(const char *text, bool *ret)
     return ERR_INVALID;
 }
 
+size_t format_u64(uint64_t v, char out[PARSE_TEXT_MAX])
+{
+    char digits_text[PARSE_TEXT_MAX];
+    size_t n = 0;
+
+    do {
+        digits_text[n++] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    for (size_t i = 0; i < n; i++)
+        out[i] = digits_text[n - 1 - i];
+    out[n] = '\0';
+    return n;
+}
+
 void format_double(double v, char out[PARSE_TEXT_MAX])
 {
     struct locale_guard guard;
@@ -221,16 +236,15 @@ void format_double(double v, char out[PARSE_TEXT_MAX])
 
 void format_seconds(uint64_t ns, char out[PARSE_TEXT_MAX])
 {
-    uint64_t rest = ns % NS_PER_SECOND;
-    size_t n;
+    uint64_t rest = ns % NS_PER_SECOND, scale = NS_PER_SECOND / 10;
+    size_t n = format_u64(ns / NS_PER_SECOND, out);
 
-    if (rest == 0) {
-        snprintf(out, PARSE_TEXT_MAX, "%" PRIu64, ns / NS_PER_SECOND);
+    if (rest == 0)
         return;
-    }
-    snprintf(out, PARSE_TEXT_MAX, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_SECOND, rest);
-    for (n = strlen(out); out[n - 1] == '0'; n--)
-        out[n - 1] = '\0';
+    out[n++] = '.';
+    for (; rest > 0; rest %= scale, scale /= 10) /* stops at the last digit that is not 0 */
+        out[n++] = (char)('0' + rest / scale);
+    out[n] = '\0';
 }
 
 void format_human(uint64_t bytes, char out[PARSE_TEXT_MAX])

@@ -34,6 +34,10 @@ int parse_double(const char *text, double *ret) _must_check_;
 /* true/false, yes/no, on/off, 1/0 */
 int parse_bool(const char *text, bool *ret) _must_check_;
 
+/* Decimal digits; returns their count. By hand, since a line of the journal has twenty numbers and
+ * snprintf took nine tenths of the time of an ask. */
+size_t format_u64(uint64_t v, char out[PARSE_TEXT_MAX]);
+
 /* The shortest of up to 17 digits that reads back to the same double, with a point. */
 void format_double(double v, char out[PARSE_TEXT_MAX]);
 

@@ -22,13 +22,16 @@ static void put(struct trace_writer *w, const char *text, size_t length)
 /* " key=value" in one piece. */
 static void put_pair(struct trace_writer *w, const char *key, const char *value)
 {
-    char text[LIMIT_TEXT_SIZE];
-    int length = snprintf(text, sizeof(text), " %s=%s", key, value);
+    size_t key_length = strlen(key), value_length = strlen(value);
 
-    if (length < 0 || (size_t)length >= sizeof(text))
+    if (w->is_cut || key_length + value_length + 2 >= w->size - w->length) {
         w->is_cut = true;
-    else
-        put(w, text, (size_t)length);
+        return;
+    }
+    put(w, " ", 1);
+    put(w, key, key_length);
+    put(w, "=", 1);
+    put(w, value, value_length);
 }
 
 void trace_begin(struct trace_writer *w, char *out, size_t size, enum trace_verb verb)
@@ -47,7 +50,7 @@ void trace_put_u64(struct trace_writer *w, const char *key, uint64_t value)
 {
     char text[PARSE_TEXT_MAX];
 
-    snprintf(text, sizeof(text), "%" PRIu64, value);
+    format_u64(value, text);
     put_pair(w, key, text);
 }
 
