@@ -58,8 +58,10 @@ static void fill_row(const struct session *s, struct wire_row *row)
 {
     const struct service *v = s->service;
     const struct policy_session *p = &s->policy;
-    struct opt_u64 total = p->last.total.has ? p->last.total : service_device_total(v);
+    struct opt_u64 total = p->last.total;
 
+    if (!total.has)
+        total = service_device_total(v);
     *row = (struct wire_row){
         .session = p->number,
         .pid = (uint32_t)s->peer.pid,

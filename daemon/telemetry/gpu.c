@@ -220,7 +220,7 @@ int gpu_proc_find_minor(const char *gpus_path, uint32_t minor, struct pci_id *re
 int gpu_proc_minor_of(const char *gpus_path, const struct pci_id *id, uint32_t *ret)
 {
     struct pci_id found;
-    uint32_t minor;
+    uint32_t minor = 0;
     int error = proc_find(gpus_path, id, &minor, &found);
 
     if (error)

@@ -36,9 +36,14 @@ static size_t field_size(size_t length)
     return TAG_BYTES + (length < 128 ? 1U : LENGTH_MAX) + length;
 }
 
+/* Its parts lie on the stack of the caller: nothing points there afterwards. */
 static size_t pack(Dlo__Wire__Reply *m, uint8_t *out)
 {
-    return dlo__wire__reply__pack(m, out);
+    size_t length = dlo__wire__reply__pack(m, out);
+
+    m->body_case = DLO__WIRE__REPLY__BODY__NOT_SET;
+    m->error = NULL;
+    return length;
 }
 
 static size_t error_encode(Dlo__Wire__Reply *m, const struct wire_reply *reply, uint8_t *out)

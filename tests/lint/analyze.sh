@@ -25,9 +25,10 @@ report()
 }
 
 # gcc 12's -fanalyzer takes stdin for a file that we opened and must close (replay_file.c).
+# It also loses members of small structs that functions return (handle_view.c).
 # cppcheck's arrayIndexThenCheck warns of loops that end at the NUL of a bounded text.
 printf '%s\0' "${sources[@]}" |
-    xargs -0 -P "$jobs" -n 1 "${CC:-gcc}" "${flags[@]}" -O2 -fanalyzer -Wno-analyzer-file-leak -Wno-analyzer-malloc-leak -c -o /dev/null >"$work/out" 2>&1
+    xargs -0 -P "$jobs" -n 1 "${CC:-gcc}" "${flags[@]}" -O2 -fanalyzer -Wno-analyzer-file-leak -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -c -o /dev/null >"$work/out" 2>&1
 report 'gcc -fanalyzer' $?
 
 printf '%s\0' "${sources[@]}" |
