@@ -66,7 +66,10 @@ static uint64_t clamp_peak(const struct service *v, uint64_t peak)
 
 static void take_identity(struct session *s, const struct wire_hello *hello)
 {
-    snprintf(s->name, sizeof(s->name), "%s", hello->name[0] ? hello->name : "worker");
+    snprintf(s->name, sizeof(s->name), "%s",
+             hello->name[0]    ? hello->name
+             : hello->observer ? "observer"
+                               : "worker");
     snprintf(s->group, sizeof(s->group), "%s", hello->group);
     s->rank = hello->rank;
     s->world = hello->world;
