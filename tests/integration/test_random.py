@@ -6,7 +6,7 @@ import os
 import random
 
 from lib import wire
-from lib.harness import SLOW, Daemon, Peer, check_replays, folder
+from lib.harness import SLOW, Closed, Daemon, Peer, check_replays, folder
 from lib.runner import check, check_equal, main, test
 
 REQUESTS = 6000
@@ -80,7 +80,7 @@ def converse(d, talk, count):
             peer.sock.send(wire.encode("Request", {"seq": seq, op: fields}))
             peer.recv(5)
             answers += 1
-        except (OSError, EOFError):  # closed, as it deserved
+        except (OSError, Closed):  # closed, as it deserved
             peers.remove(peer)
             peer.sock.close()
     for peer in peers:
