@@ -40,7 +40,8 @@ include tests/make/checks.mk
 include tests/make/install.mk
 
 .PHONY: all
-all: $(BUILD)/dlod $(BUILD)/dlo-ctl $(BUILD)/libdlo-client.so.0 $(BUILD)/libdlo-client.a ## build the daemon, dlo-ctl and the library (the default)
+all: $(BUILD)/dlod $(BUILD)/dlo-ctl $(BUILD)/libdlo-client.so.0 $(BUILD)/libdlo-client.a \
+     $(BUILD)/libdlo-client-cuda.so.0 $(BUILD)/libdlo-client-cuda.a ## build the daemon, dlo-ctl and the library (the default)
 
 .PHONY: clean
 clean: ## remove everything built

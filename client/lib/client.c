@@ -366,6 +366,18 @@ int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret)
     return unlock(c, "info", options_give_info(&info, ret));
 }
 
+int32_t dlo_get_cap(struct dlo_client *c, uint64_t total_bytes, uint64_t *ret_cap)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = ret_cap ? enter(c, &deadline_ns) : ERR_INVALID;
+
+    if (r < 0)
+        return r;
+    *ret_cap = c->link->ops->cap(c->link, total_bytes);
+    return unlock(c, "cap", 0);
+}
+
 const char *dlo_last_error(const struct dlo_client *c)
 {
     if (!c)

@@ -28,6 +28,7 @@ struct link_ops {
                 enum cause *ret_cause);
     int (*forced)(struct link *l, const struct boundary *b);
     int (*released)(struct link *l, uint64_t reserved, uint64_t allocated, uint64_t us);
+    uint64_t (*cap)(struct link *l, uint64_t total_bytes);   /* MISSING where there is none */
     void (*describe)(struct link *l, struct dlo_info *info); /* info is zero but for size */
 };
 

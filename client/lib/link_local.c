@@ -244,6 +244,11 @@ void local_restore(struct local *l, const struct resume *state)
     l->session.state = *state;
 }
 
+uint64_t local_cap(const struct local *l, uint64_t total_bytes)
+{
+    return policy_cap(&l->settings, &l->session, total_bytes);
+}
+
 struct local_view local_view(const struct local *l)
 {
     return (struct local_view){

@@ -79,6 +79,9 @@ void local_follow(struct local *l, const struct boundary *b, const struct answer
 const struct resume *local_state(const struct local *l);
 void local_restore(struct local *l, const struct resume *state);
 
+/* R5, with the settings in force. */
+uint64_t local_cap(const struct local *l, uint64_t total_bytes);
+
 /* For showing. */
 struct local_view {
     uint64_t session, learned, staged_bytes;

@@ -61,6 +61,12 @@ static int null_released(struct link *l, uint64_t reserved, uint64_t allocated, 
     return 0;
 }
 
+static uint64_t null_cap(struct link *l, uint64_t total_bytes)
+{
+    (void)l, (void)total_bytes;
+    return DLO_MISSING;
+}
+
 static void null_describe(struct link *l, struct dlo_info *info)
 {
     (void)l;
@@ -77,6 +83,7 @@ static const struct link_ops null_ops = {
     .ask = null_ask,
     .forced = null_forced,
     .released = null_released,
+    .cap = null_cap,
     .describe = null_describe,
 };
 

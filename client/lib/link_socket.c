@@ -250,6 +250,11 @@ static int socket_released(struct link *l, uint64_t reserved, uint64_t allocated
     return 0;
 }
 
+static uint64_t socket_cap(struct link *l, uint64_t total_bytes)
+{
+    return local_cap(socket_of(l)->local, total_bytes);
+}
+
 static void socket_describe(struct link *l, struct dlo_info *info)
 {
     struct link_socket *k = socket_of(l);
@@ -298,6 +303,7 @@ static const struct link_ops socket_ops = {
     .ask = socket_ask,
     .forced = socket_forced,
     .released = socket_released,
+    .cap = socket_cap,
     .describe = socket_describe,
 };
 

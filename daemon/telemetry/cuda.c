@@ -9,6 +9,7 @@
 #include "proto/abi/cuda_abi.h"
 #include "proto/base/dl.h"
 #include "proto/base/error.h"
+#include "proto/base/parse.h"
 
 struct cuda {
     const struct telemetry_target *target;
@@ -31,14 +32,22 @@ static const struct dl_library library = {
     .symbol_count = ARRAY_SIZE(symbols),
 };
 
-/* Two that the table in cuda_abi.h lacks: 804 is 803 for the compatibility package, and of 721, as
- * of 714 to 719, cuda.h says that the process must be relaunched. */
-#define CUDA_COMPAT_NOT_SUPPORTED 804
-#define CUDA_TENSOR_MEMORY_LEAK   721
+static enum cuabi_class class_of(unsigned int result)
+{
+    switch (result) {
+#define CLASS(name, value, class)                                                                  \
+    case value:                                                                                    \
+        return CUABI_CLASS_##class;
+        CUABI_RESULTS(CLASS)
+#undef CLASS
+    default:
+        return CUABI_CLASS_OTHER;
+    }
+}
 
 int telemetry_cuda_exit(unsigned int result)
 {
-    switch (result) {
+    switch (result) { /* where a class has several exits */
     case CUABI_SUCCESS:
         return PROBE_EXIT_OK;
     case CUABI_ERROR_STUB_LIBRARY:
@@ -47,35 +56,19 @@ int telemetry_cuda_exit(unsigned int result)
     case CUABI_ERROR_INVALID_DEVICE:
         return PROBE_EXIT_NO_DEVICE;
     case CUABI_ERROR_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_COMPAT_NOT_SUPPORTED:
+    case CUABI_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
         return PROBE_EXIT_MISMATCH;
-    case CUABI_ERROR_OUT_OF_MEMORY: /* for the context */
-    case CUABI_ERROR_DEVICE_UNAVAILABLE:
-    case CUABI_ERROR_SYSTEM_NOT_READY:
-    case CUABI_ERROR_MPS_CONNECTION_FAILED:
-    case CUABI_ERROR_MPS_RPC_FAILURE:
-    case CUABI_ERROR_MPS_SERVER_NOT_READY:
+    default:
+        break;
+    }
+    switch (class_of(result)) {
+    case CUABI_CLASS_PRESSURE: /* for the context */
+    case CUABI_CLASS_RETRY:
         return PROBE_EXIT_UNAVAILABLE;
-    case CUABI_ERROR_DEINITIALIZED:
-    case CUABI_ERROR_INVALID_CONTEXT:
-    case CUABI_ERROR_CONTEXT_IS_DESTROYED:
-    case CUABI_ERROR_ECC_UNCORRECTABLE:
-    case CUABI_ERROR_NVLINK_UNCORRECTABLE:
-    case CUABI_ERROR_CONTAINED:
-    case CUABI_ERROR_ILLEGAL_ADDRESS:
-    case CUABI_ERROR_LAUNCH_TIMEOUT:
-    case CUABI_ERROR_ASSERT:
-    case CUABI_ERROR_HARDWARE_STACK_ERROR:
-    case CUABI_ERROR_ILLEGAL_INSTRUCTION:
-    case CUABI_ERROR_MISALIGNED_ADDRESS:
-    case CUABI_ERROR_INVALID_ADDRESS_SPACE:
-    case CUABI_ERROR_INVALID_PC:
-    case CUABI_ERROR_LAUNCH_FAILED:
-    case CUDA_TENSOR_MEMORY_LEAK:
-    case CUABI_ERROR_MPS_CLIENT_TERMINATED:
-    case CUABI_ERROR_EXTERNAL_DEVICE:
+    case CUABI_CLASS_CONTEXT:
+    case CUABI_CLASS_DEAD:
         return PROBE_EXIT_DEAD;
-    default: /* 999 and 304 too: after a resume, or without the device files */
+    default:
         return PROBE_EXIT_FAILED;
     }
 }
@@ -111,7 +104,7 @@ static unsigned int read_uuid(const struct cuda *c, int device, char out[LIMIT_U
         return CUABI_SUCCESS;
     result = c->calls.device_get_uuid(&uuid, device);
     if (result == CUABI_SUCCESS)
-        gpu_uuid_format(c->target->spec.kind == GPU_MIG ? "MIG" : "GPU", uuid.bytes, out);
+        format_uuid(c->target->spec.kind == GPU_MIG ? "MIG" : "GPU", uuid.bytes, out);
     return result;
 }
 

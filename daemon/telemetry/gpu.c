@@ -74,15 +74,6 @@ void pci_id_format(const struct pci_id *id, char out[PCI_TEXT_SIZE])
              id->bus & 0xff, id->device & 0x1f, id->function & 7);
 }
 
-void gpu_uuid_format(const char *prefix, const char bytes[16], char out[LIMIT_UUID_SIZE])
-{
-    int n = snprintf(out, LIMIT_UUID_SIZE, "%.3s-", prefix);
-
-    for (int i = 0; i < 16; i++)
-        n += snprintf(out + n, LIMIT_UUID_SIZE - (size_t)n, "%s%02x",
-                      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)bytes[i]);
-}
-
 /* The 36 characters of a UUID at text. */
 static bool is_uuid(const char *text)
 {

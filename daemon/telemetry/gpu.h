@@ -41,9 +41,6 @@ bool pci_id_equal(const struct pci_id *a, const struct pci_id *b);
 /* "0000:0a:00.0"; 8 digits of domain where 4 are too few. */
 void pci_id_format(const struct pci_id *id, char out[PCI_TEXT_SIZE]);
 
-/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" of 16 bytes; prefix is "GPU" or "MIG". */
-void gpu_uuid_format(const char *prefix, const char bytes[16], char out[LIMIT_UUID_SIZE]);
-
 /* The device with this minor number, and the minor number of a device, from the kernel module's
  * folder gpus_path (GPU_PROC_PATH but in tests). 0, or ERR_IO where it does not tell. */
 #define GPU_PROC_PATH "/proc/driver/nvidia/gpus"

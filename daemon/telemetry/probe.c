@@ -12,6 +12,7 @@
 #include "daemon/telemetry/backend.h"
 #include "daemon/telemetry/telemetry.h"
 #include "proto/base/error.h"
+#include "proto/base/meminfo.h"
 
 struct probe {
     const char *gpu, *backend;
@@ -283,7 +284,7 @@ int probe_serve(int fd, const char *gpu, const char *backend, const struct probe
 
 int probe_main(const char *gpu, const char *backend)
 {
-    const struct probe_paths paths = {.meminfo = "/proc/meminfo", .gpus = GPU_PROC_PATH};
+    const struct probe_paths paths = {.meminfo = MEMINFO_PATH, .gpus = GPU_PROC_PATH};
 
     /* Even while a vendor call hangs: end of file alone would not be read then. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);

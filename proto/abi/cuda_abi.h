@@ -53,48 +53,51 @@ struct CUABI_TAG(CUmemPoolProps_st) {
     unsigned char reserved[54];
 };
 
-/* X(name, value): results; cuda.h spells them CUDA_<name>. */
+/* X(name, value, class): results; cuda.h spells them CUDA_<name>. The class is what cuda.h's own
+ * texts say that the result means for its process, see enum cuabi_class. */
 #define CUABI_RESULTS(X)                                                                           \
-    X(SUCCESS, 0)                                                                                  \
-    X(ERROR_INVALID_VALUE, 1)                                                                      \
-    X(ERROR_OUT_OF_MEMORY, 2)                                                                      \
-    X(ERROR_NOT_INITIALIZED, 3)                                                                    \
-    X(ERROR_DEINITIALIZED, 4)                                                                      \
-    X(ERROR_STUB_LIBRARY, 34)                                                                      \
-    X(ERROR_DEVICE_UNAVAILABLE, 46)                                                                \
-    X(ERROR_NO_DEVICE, 100)                                                                        \
-    X(ERROR_INVALID_DEVICE, 101)                                                                   \
-    X(ERROR_INVALID_CONTEXT, 201)                                                                  \
-    X(ERROR_ECC_UNCORRECTABLE, 214)                                                                \
-    X(ERROR_NVLINK_UNCORRECTABLE, 220)                                                             \
-    X(ERROR_CONTAINED, 226)                                                                        \
-    X(ERROR_OPERATING_SYSTEM, 304)                                                                 \
-    X(ERROR_INVALID_HANDLE, 400)                                                                   \
-    X(ERROR_NOT_FOUND, 500)                                                                        \
-    X(ERROR_NOT_READY, 600)                                                                        \
-    X(ERROR_ILLEGAL_ADDRESS, 700)                                                                  \
-    X(ERROR_LAUNCH_TIMEOUT, 702)                                                                   \
-    X(ERROR_PRIMARY_CONTEXT_ACTIVE, 708)                                                           \
-    X(ERROR_CONTEXT_IS_DESTROYED, 709)                                                             \
-    X(ERROR_ASSERT, 710)                                                                           \
-    X(ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                                                   \
-    X(ERROR_HOST_MEMORY_NOT_REGISTERED, 713)                                                       \
-    X(ERROR_HARDWARE_STACK_ERROR, 714)                                                             \
-    X(ERROR_ILLEGAL_INSTRUCTION, 715)                                                              \
-    X(ERROR_MISALIGNED_ADDRESS, 716)                                                               \
-    X(ERROR_INVALID_ADDRESS_SPACE, 717)                                                            \
-    X(ERROR_INVALID_PC, 718)                                                                       \
-    X(ERROR_LAUNCH_FAILED, 719)                                                                    \
-    X(ERROR_NOT_PERMITTED, 800)                                                                    \
-    X(ERROR_NOT_SUPPORTED, 801)                                                                    \
-    X(ERROR_SYSTEM_NOT_READY, 802)                                                                 \
-    X(ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                           \
-    X(ERROR_MPS_CONNECTION_FAILED, 805)                                                            \
-    X(ERROR_MPS_RPC_FAILURE, 806)                                                                  \
-    X(ERROR_MPS_SERVER_NOT_READY, 807)                                                             \
-    X(ERROR_MPS_CLIENT_TERMINATED, 810)                                                            \
-    X(ERROR_EXTERNAL_DEVICE, 911)                                                                  \
-    X(ERROR_UNKNOWN, 999)
+    X(SUCCESS, 0, OK)                                                                              \
+    X(ERROR_INVALID_VALUE, 1, OTHER)                                                               \
+    X(ERROR_OUT_OF_MEMORY, 2, PRESSURE)                                                            \
+    X(ERROR_NOT_INITIALIZED, 3, NEVER)                                                             \
+    X(ERROR_DEINITIALIZED, 4, CONTEXT)                                                             \
+    X(ERROR_STUB_LIBRARY, 34, NEVER)                                                               \
+    X(ERROR_DEVICE_UNAVAILABLE, 46, RETRY)                                                         \
+    X(ERROR_NO_DEVICE, 100, NEVER)                                                                 \
+    X(ERROR_INVALID_DEVICE, 101, OTHER)                                                            \
+    X(ERROR_INVALID_CONTEXT, 201, CONTEXT)                                                         \
+    X(ERROR_ECC_UNCORRECTABLE, 214, DEAD)                                                          \
+    X(ERROR_NVLINK_UNCORRECTABLE, 220, DEAD)                                                       \
+    X(ERROR_CONTAINED, 226, DEAD)                                                                  \
+    X(ERROR_OPERATING_SYSTEM, 304, OTHER)                                                          \
+    X(ERROR_INVALID_HANDLE, 400, OTHER)                                                            \
+    X(ERROR_NOT_FOUND, 500, OTHER)                                                                 \
+    X(ERROR_NOT_READY, 600, OK)                                                                    \
+    X(ERROR_ILLEGAL_ADDRESS, 700, DEAD)                                                            \
+    X(ERROR_LAUNCH_TIMEOUT, 702, DEAD)                                                             \
+    X(ERROR_PRIMARY_CONTEXT_ACTIVE, 708, OTHER)                                                    \
+    X(ERROR_CONTEXT_IS_DESTROYED, 709, CONTEXT)                                                    \
+    X(ERROR_ASSERT, 710, DEAD)                                                                     \
+    X(ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, OK)                                               \
+    X(ERROR_HOST_MEMORY_NOT_REGISTERED, 713, OTHER)                                                \
+    X(ERROR_HARDWARE_STACK_ERROR, 714, DEAD)                                                       \
+    X(ERROR_ILLEGAL_INSTRUCTION, 715, DEAD)                                                        \
+    X(ERROR_MISALIGNED_ADDRESS, 716, DEAD)                                                         \
+    X(ERROR_INVALID_ADDRESS_SPACE, 717, DEAD)                                                      \
+    X(ERROR_INVALID_PC, 718, DEAD)                                                                 \
+    X(ERROR_LAUNCH_FAILED, 719, DEAD)                                                              \
+    X(ERROR_TENSOR_MEMORY_LEAK, 721, DEAD)                                                         \
+    X(ERROR_NOT_PERMITTED, 800, OTHER)                                                             \
+    X(ERROR_NOT_SUPPORTED, 801, OTHER)                                                             \
+    X(ERROR_SYSTEM_NOT_READY, 802, RETRY)                                                          \
+    X(ERROR_SYSTEM_DRIVER_MISMATCH, 803, NEVER)                                                    \
+    X(ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804, NEVER)                                            \
+    X(ERROR_MPS_CONNECTION_FAILED, 805, RETRY)                                                     \
+    X(ERROR_MPS_RPC_FAILURE, 806, RETRY)                                                           \
+    X(ERROR_MPS_SERVER_NOT_READY, 807, RETRY)                                                      \
+    X(ERROR_MPS_CLIENT_TERMINATED, 810, DEAD)                                                      \
+    X(ERROR_EXTERNAL_DEVICE, 911, DEAD)                                                            \
+    X(ERROR_UNKNOWN, 999, OTHER)
 
 /* X(name, value): other numbers; cuda.h spells them CU_<name>. */
 #define CUABI_CONSTS(X)                                                                            \
@@ -204,10 +207,20 @@ struct CUABI_TAG(CUmemPoolProps_st) {
       (int, unsigned int, void *))                                                                 \
     F(device_graph_mem_trim, cuDeviceGraphMemTrim, 11040, OPTIONAL, (int))
 
-#define CUABI_ENUMERATOR(name, value) CUABI_##name = (value),
+#define CUABI_ENUMERATOR(name, value, ...) CUABI_##name = (value),
 enum cuabi_result { CUABI_RESULTS(CUABI_ENUMERATOR) };
 enum cuabi_const { CUABI_CONSTS(CUABI_ENUMERATOR) };
 #undef CUABI_ENUMERATOR
+
+enum cuabi_class {
+    CUABI_CLASS_OK,       /* not an error: not ready yet, registered already */
+    CUABI_CLASS_PRESSURE, /* out of memory */
+    CUABI_CLASS_RETRY,    /* not now: exclusive mode, fabric manager, MPS */
+    CUABI_CLASS_CONTEXT,  /* the context is gone, the process is fine */
+    CUABI_CLASS_DEAD,     /* the state is inconsistent: the process must be started again */
+    CUABI_CLASS_NEVER,    /* no use of the driver in this process: forked, stub, mismatch */
+    CUABI_CLASS_OTHER,    /* nothing more is known: 999 and 304 after a resume, too */
+};
 
 /* A set of these says which rows a caller cannot do without. */
 enum cuabi_need {

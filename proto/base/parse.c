@@ -287,3 +287,12 @@ void format_duration(uint64_t ns, char out[PARSE_TEXT_MAX])
     if (ns == 0)
         memcpy(out, "0", 2);
 }
+
+void format_uuid(const char *prefix, const char bytes[16], char out[UUID_TEXT_SIZE])
+{
+    int n = snprintf(out, UUID_TEXT_SIZE, "%.3s-", prefix);
+
+    for (int i = 0; i < 16; i++)
+        n += snprintf(out + n, UUID_TEXT_SIZE - (size_t)n, "%s%02x",
+                      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)bytes[i]);
+}

@@ -44,6 +44,10 @@ void format_double(double v, char out[PARSE_TEXT_MAX]);
 /* Seconds with up to 9 decimals, without trailing zeros. */
 void format_seconds(uint64_t ns, char out[PARSE_TEXT_MAX]);
 
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" of 16 bytes; prefix is "GPU" or "MIG". */
+#define UUID_TEXT_SIZE 41
+void format_uuid(const char *prefix, const char bytes[16], char out[UUID_TEXT_SIZE]);
+
 /* For people: "17.95 GB", decimal units, two decimals, rounded down; "512 B" below 1000. */
 void format_human(uint64_t bytes, char out[PARSE_TEXT_MAX]);
 

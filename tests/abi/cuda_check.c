@@ -24,7 +24,7 @@
                    #symbol ": cuda.h renames this symbol with a macro");
 CUABI_FUNCS(CHECK_FUNC)
 
-#define CHECK_RESULT(name, value)                                                                  \
+#define CHECK_RESULT(name, value, class)                                                           \
     _Static_assert((int)CUDA_##name == (value), "CUDA_" #name ": value differs from cuda.h");
 CUABI_RESULTS(CHECK_RESULT)
 

@@ -12,8 +12,9 @@ install: all ## install below DESTDIR, PREFIX (/usr/local), with headers and a p
 	install -m 755 $(BUILD)/dlod $(ROOT)/sbin/dlod
 	install -m 755 $(BUILD)/dlo-ctl $(ROOT)/bin/dlo-ctl
 	install -m 644 client/include/dlo/*.h $(ROOT)/include/dlo
-	install -m 644 $(BUILD)/libdlo-client.so.0 $(ROOT)/$(LIBDIR)/libdlo-client.so.0
-	ln -sf libdlo-client.so.0 $(ROOT)/$(LIBDIR)/libdlo-client.so
-	install -m 644 $(BUILD)/libdlo-client.a $(ROOT)/$(LIBDIR)/libdlo-client.a
-	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' \
-	    client/lib/libdlo-client.pc.in >$(ROOT)/$(LIBDIR)/pkgconfig/libdlo-client.pc
+	for l in libdlo-client libdlo-client-cuda; do \
+	    install -m 644 $(BUILD)/$$l.so.0 $(ROOT)/$(LIBDIR)/$$l.so.0 && \
+	    ln -sf $$l.so.0 $(ROOT)/$(LIBDIR)/$$l.so && \
+	    install -m 644 $(BUILD)/$$l.a $(ROOT)/$(LIBDIR)/$$l.a && \
+	    sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' \
+	        client/*/$$l.pc.in >$(ROOT)/$(LIBDIR)/pkgconfig/$$l.pc || exit 1; done

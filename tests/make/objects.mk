@@ -17,6 +17,7 @@ POLICY_OBJ    := $(call obj,daemon/policy)
 TELEMETRY_OBJ := $(call obj,daemon/telemetry)
 DAEMON_OBJ    := $(filter-out $(BUILD)/obj/daemon/main.o,$(call obj,daemon))
 CLIENT_OBJ    := $(call obj,client/lib)
+CUDA_OBJ      := $(call obj,client/cuda)
 CTL_OBJ       := $(filter-out $(BUILD)/obj/client/ctl/main.o,$(call obj,client/ctl))
 
 # Other flags are other objects: this file changes when the command does.
@@ -59,12 +60,21 @@ $(BUILD)/libdlo-client.so.0: $(LIB_PARTS) client/lib/libdlo-client.map
 	    $(call libs,libprotobuf-c) -lpthread
 	@ln -sf libdlo-client.so.0 $(BUILD)/libdlo-client.so
 
-# One relocatable object, so that only the public names are left visible in the static library too.
+CUDA_PARTS := $(CUDA_OBJ) $(BASE_OBJ)
+$(BUILD)/libdlo-client-cuda.so.0: $(CUDA_PARTS) client/cuda/libdlo-client-cuda.map $(BUILD)/libdlo-client.so.0
+	$(call Q,LINK,$@)$(CC) $(SANITIZE) -shared -Wl,-soname,libdlo-client-cuda.so.0 -Wl,-z,relro,-z,now,-z,nodelete \
+	    -Wl,--version-script=client/cuda/libdlo-client-cuda.map $(LDFLAGS) $(CUDA_PARTS) -o $@ \
+	    -Wl,-rpath,'$$ORIGIN' -L$(BUILD) -ldlo-client -ldl -lpthread
+	@ln -sf libdlo-client-cuda.so.0 $(BUILD)/libdlo-client-cuda.so
+
+# One relocatable object, so that only the public names are left visible in a static library too.
 $(BUILD)/libdlo-client.a: $(LIB_PARTS)
-	$(call Q,AR,$@)$(LD) -r $^ -o $(BUILD)/obj/libdlo-client.o
-	@objcopy --wildcard --keep-global-symbol='dlo_[a-z]*' $(BUILD)/obj/libdlo-client.o
+$(BUILD)/libdlo-client-cuda.a: $(CUDA_PARTS)
+$(BUILD)/libdlo-client.a $(BUILD)/libdlo-client-cuda.a:
+	$(call Q,AR,$@)$(LD) -r $^ -o $(BUILD)/obj/$(basename $(@F)).o
+	@objcopy --wildcard --keep-global-symbol='dlo_[a-z]*' $(BUILD)/obj/$(basename $(@F)).o
 	@rm -f $@
-	@$(AR) rcs $@ $(BUILD)/obj/libdlo-client.o
+	@$(AR) rcs $@ $(BUILD)/obj/$(basename $(@F)).o
 
 # ---- simulated GPU ----
 SIM_SHARED := $(call obj,tests/simgpu/shared)
@@ -83,7 +93,7 @@ $(BUILD)/simgpu/simgpu: $(call obj,tests/simgpu/ctl) $(SIM_SHARED)
 # ---- test programs: tests/unit/test_X.c is one program, linked with everything but the mains ----
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_OBJ := $(filter-out $(BUILD)/obj/tests/unit/test_%,$(call obj,tests/unit))
-UNIT_PARTS := $(DAEMON_OBJ) $(TELEMETRY_OBJ) $(CTL_OBJ) $(CLIENT_OBJ) $(POLICY_OBJ) $(WIRE_OBJ) \
+UNIT_PARTS := $(DAEMON_OBJ) $(TELEMETRY_OBJ) $(CTL_OBJ) $(CUDA_OBJ) $(CLIENT_OBJ) $(POLICY_OBJ) $(WIRE_OBJ) \
               $(TRACE_OBJ) $(BASE_OBJ)
 
 # An archive: a program takes of it what it names, so that a test may bring a part of its own.
@@ -96,7 +106,8 @@ $(UNIT): $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/unit/parts.a
 
 # ---- small programs that tests and the demo run: tests/programs/X.c, linked with the library ----
 PROGRAMS := $(patsubst tests/programs/%.c,$(BUILD)/programs/%,$(wildcard tests/programs/*.c))
-$(PROGRAMS): $(BUILD)/programs/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/libdlo-client.a $(BASE_OBJ)
+$(PROGRAMS): $(BUILD)/programs/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/libdlo-client-cuda.a \
+                                  $(BUILD)/libdlo-client.a $(BASE_OBJ)
 	@mkdir -p $(@D)
 	$(call Q,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -o $@ $(call libs,libprotobuf-c) -ldl -lpthread
 

@@ -102,7 +102,7 @@ static inline int shows(const char *text)
     return strstr(output, text) != NULL;
 }
 
-static inline void *bind(void *library, const char *symbol)
+static inline void *bind_symbol(void *library, const char *symbol)
 {
     void *address = dlsym(library, symbol);
 
@@ -128,7 +128,7 @@ static inline void load_cuda(void)
 {
     void *library = load("libcuda.so.1");
 
-#define BIND_CUDA(field, symbol, since, need, args) *(void **)&cu.field = bind(library, #symbol);
+#define BIND_CUDA(field, symbol, since, need, args) *(void **)&cu.field = bind_symbol(library, #symbol);
     CUABI_FUNCS(BIND_CUDA)
 }
 
@@ -136,7 +136,7 @@ static inline void load_nvml(void)
 {
     void *library = load("libnvidia-ml.so.1");
 
-#define BIND_NVML(field, symbol, need, result, args) *(void **)&nv.field = bind(library, #symbol);
+#define BIND_NVML(field, symbol, need, result, args) *(void **)&nv.field = bind_symbol(library, #symbol);
     NVABI_FUNCS(BIND_NVML)
 }
 

@@ -380,6 +380,11 @@ DLO_API int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t a
  * dlo_forced. */
 DLO_API int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret);
 
+/* R5. The cap of this session on a device of so many bytes, by the settings in force: what a
+ * driver's own threshold may be set to (dlo_cuda.h does). DLO_MISSING in mode off. Errors:
+ * DLO_ERR_INVALID, DLO_ERR_TIMEOUT, DLO_ERR_FORKED. Blocks: as dlo_forced. */
+DLO_API int32_t dlo_get_cap(struct dlo_client *c, uint64_t total_bytes, uint64_t *ret_cap);
+
 /* One line on the last error that a call on this handle returned, "" before the first; a call that
  * never got the lock (DLO_ERR_TIMEOUT) or was given an unusable struct leaves the former text.
  * Borrowed: valid until the next call on the handle by any thread. With NULL: on the last failed

@@ -136,7 +136,7 @@ static unsigned int error_text(unsigned int code, const char **ret_text)
     if (!ret_text)
         return CUABI_ERROR_INVALID_VALUE;
     switch (code) {
-#define ERROR_CASE(name, value)                                                                    \
+#define ERROR_CASE(name, value, class)                                                             \
     case value:                                                                                    \
         *ret_text = "CUDA_" #name;                                                                 \
         return CUABI_SUCCESS;
