@@ -137,6 +137,8 @@ static void on_sample(void *arg, const struct sample *sample)
         sampler_newest(v->sampler, v->now_ns, &aged);
     journal_reserve(v->journal);
     service_journal_sample(v, &aged, v->journal);
+    list_for_each(pos, tmp, &v->sessions)
+        proof_sampled(&list_entry(pos, struct session, link)->proof, &aged, v->now_ns);
 }
 
 /* ---- signals and turns ---- */

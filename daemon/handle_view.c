@@ -74,9 +74,10 @@ static void fill_row(const struct session *s, struct wire_row *row)
         .last_age_ns = p->last.n > 0 ? v->now_ns - s->decided_ns : 0,
         .staged_bytes = p->ledger.staged_bytes,
         .stager_count = p->ledger.count,
-        .released_bytes = s->released_bytes,
-        .release_us = s->release_us,
+        .proof = s->proof.shown,
     };
+    if (row->proof.releases > 0)
+        row->proof.age_ns = v->now_ns - s->proof.last_ns;
     if (total.has)
         row->budget = opt_u64(policy_budget(&v->settings, p, total.v));
     memcpy(row->name, s->name, sizeof(row->name));

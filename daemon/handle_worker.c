@@ -301,26 +301,17 @@ int handle_ask(struct session *s, const struct wire_request *request, struct wir
     return HANDLED_LATER;
 }
 
-static struct opt_u64 last_cached(const struct resume *state)
-{
-    if (!state->reserved.has || !state->allocated.has)
-        return opt_none();
-    return opt_u64(bytes_sub_sat(state->reserved.v, state->allocated.v));
-}
-
 /* R26 */
 int handle_released(struct session *s, const struct wire_request *request, struct wire_reply *reply)
 {
-    struct opt_u64 before = last_cached(&s->policy.state);
     uint64_t reserved = request->u.released.reserved, allocated = request->u.released.allocated;
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
 
     policy_released(&s->policy, reserved, allocated);
-    if (before.has)
-        s->released_bytes = bytes_add_sat(
-            s->released_bytes, bytes_sub_sat(before.v, bytes_sub_sat(reserved, allocated)));
-    s->release_us = bytes_add_sat(s->release_us, request->u.released.us);
+    if (proof_reported(&s->proof, reserved, allocated, request->u.released.us, s->service->now_ns))
+        session_log(s, LOG_LEVEL_DEBUG, "a release gave nothing back (R26, component %s)",
+                    s->component[0] ? s->component : "-");
     line_begin(&w, line, s, TRACE_RELEASED);
     trace_put_u64(&w, "reserved", reserved);
     trace_put_u64(&w, "allocated", allocated);

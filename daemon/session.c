@@ -201,6 +201,17 @@ static const char *uncovered_text(const struct policy_notice *n, char *out, size
     return out;
 }
 
+/* R26: what there was before the release that may follow. */
+static void note_decision(struct session *s, const struct boundary *b)
+{
+    struct service *v = s->service;
+    struct sample newest;
+    bool is_fresh = v->sampler && sampler_newest(v->sampler, v->now_ns, &newest) &&
+                    newest.age_ns <= PROOF_SAMPLE_MAX_AGE_NS;
+
+    proof_decided(&s->proof, &v->reply.u.answer, b, is_fresh ? &newest : NULL);
+}
+
 void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
                     const struct sample *sample)
 {
@@ -213,6 +224,7 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
     policy_decide(&v->settings, &s->policy, b, sample, &v->reply.u.answer, &notice);
     snprintf(s->component, sizeof(s->component), "%s", b->component);
     s->decided_ns = v->now_ns;
+    note_decision(s, b);
     trace_begin(&w, line, sizeof(line), TRACE_ASK);
     trace_put_u64(&w, "s", s->policy.number);
     trace_put_boundary(&w, b);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "daemon/policy/policy.h"
+#include "daemon/proof.h"
 #include "daemon/sampler.h"
 #include "daemon/service.h"
 
@@ -45,7 +46,7 @@ struct session {
     struct policy_session policy;
     char component[LIMIT_NAME_SIZE]; /* of the last decision */
     uint64_t decided_ns;
-    uint64_t released_bytes, release_us; /* R26, since the session was opened */
+    struct proof_state proof; /* R26, since the session was opened */
 
     struct boundary pending; /* while WAITING */
     uint32_t pending_seq;

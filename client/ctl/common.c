@@ -204,6 +204,14 @@ const char *ctl_size(const struct ctl_options *o, struct opt_u64 bytes, char out
     return out;
 }
 
+const char *ctl_microseconds(uint64_t us, char out[CTL_SIZE_TEXT])
+{
+    if (us >= 1000)
+        return ctl_age(us > UINT64_MAX / 1000 ? UINT64_MAX : us * 1000, out);
+    snprintf(out, CTL_SIZE_TEXT, "%" PRIu64 " us", us);
+    return out;
+}
+
 const char *ctl_age(uint64_t ns, char out[CTL_SIZE_TEXT])
 {
     uint64_t ms = ns / 1000000;

@@ -101,6 +101,7 @@ const char *ctl_size(const struct ctl_options *o, struct opt_u64 bytes, char out
 
 /* A duration for people, "12 ms", "3.4 s", "5 min". */
 const char *ctl_age(uint64_t ns, char out[CTL_SIZE_TEXT]);
+const char *ctl_microseconds(uint64_t us, char out[CTL_SIZE_TEXT]); /* below a millisecond too */
 
 /* ---- status, shared by status and explain ---- */
 struct ctl_status {

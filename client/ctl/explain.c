@@ -101,6 +101,32 @@ static void print_sentence(const struct ctl_options *o, const struct wire_row *r
     printf(".\n");
 }
 
+/* R26 */
+static void print_proof(const struct ctl_options *o, const struct proof *p)
+{
+    char cached[CTL_SIZE_TEXT], freed[CTL_SIZE_TEXT], sampled[CTL_SIZE_TEXT],
+        residue[CTL_SIZE_TEXT], took[CTL_SIZE_TEXT], age[CTL_SIZE_TEXT];
+
+    if (p->releases == 0)
+        return;
+    printf("its last release, %s ago, took %s and ", ctl_age(p->age_ns, age),
+           ctl_microseconds(p->last_us, took));
+    if (!p->freed.has)
+        printf("was forced, so what it gave back was not reported");
+    else if (proof_is_empty(p))
+        printf("gave nothing back of the %s that were cached", ctl_size(o, p->cached, cached));
+    else
+        printf("gave back %s of the %s that were cached", ctl_size(o, p->freed, freed),
+               ctl_size(o, p->cached, cached));
+    if (p->sampled.has)
+        printf(" (%s by sample)", ctl_size(o, p->sampled, sampled));
+    printf("; %s stayed cached (R26)", ctl_size(o, p->residue, residue));
+    if (p->empty > 0)
+        printf("; %" PRIu64 " of its %" PRIu64 " releases gave nothing back", p->empty,
+               p->releases);
+    printf(".\n");
+}
+
 int ctl_explain(int argc, char **argv)
 {
     static const struct option options[] = {CTL_COMMON_OPTIONS, {NULL, 0, NULL, 0}};
@@ -126,6 +152,7 @@ int ctl_explain(int argc, char **argv)
     r = ctl_pull_status(l, opt_u64(session), &st);
     if (r == CTL_EXIT_OK) {
         print_sentence(&o, &st.rows[0]);
+        print_proof(&o, &st.rows[0].proof);
         ctl_status_done(&st);
     }
     ctl_disconnect(l);

@@ -75,6 +75,35 @@ static void print_row(const struct ctl_options *o, const struct wire_row *row)
            c->serving_releases, sum(c->forced, FORCE_MAX), row->state.in_warmup ? "  warm-up" : "");
 }
 
+/* R26: what releases gave back and cost. One that gave nothing back is marked. */
+static void print_proof(const struct ctl_options *o, const struct wire_row *row)
+{
+    const struct proof *p = &row->proof;
+    char all[CTL_SIZE_TEXT], freed[CTL_SIZE_TEXT], sampled[CTL_SIZE_TEXT], residue[CTL_SIZE_TEXT],
+        cost[CTL_SIZE_TEXT], total_cost[CTL_SIZE_TEXT];
+
+    printf("%7" PRIu64 "  %-16s %8" PRIu64 " %12s %10s   %12s %12s %12s %10s%s\n", row->session,
+           row->name, p->releases, ctl_size(o, opt_u64(p->bytes), all),
+           ctl_microseconds(p->us, total_cost), ctl_size(o, p->freed, freed),
+           ctl_size(o, p->sampled, sampled), ctl_size(o, p->residue, residue),
+           ctl_microseconds(p->last_us, cost), proof_is_empty(p) ? "  gave nothing back" : "");
+}
+
+static void print_proofs(const struct ctl_options *o, const struct ctl_status *st)
+{
+    bool has_head = false;
+
+    for (size_t i = 0; i < st->row_count; i++) {
+        if (st->rows[i].proof.releases == 0)
+            continue;
+        if (!has_head)
+            printf("\n%7s  %-16s %8s %12s %10s   %12s %12s %12s %10s\n", "SESSION", "NAME",
+                   "RELEASES", "GAVE BACK", "TOOK", "LAST", "BY SAMPLE", "RESIDUE", "TOOK");
+        has_head = true;
+        print_proof(o, &st->rows[i]);
+    }
+}
+
 static void print_table(const struct ctl_options *o, const struct ctl_status *st)
 {
     print_device(o, st);
@@ -88,6 +117,7 @@ static void print_table(const struct ctl_options *o, const struct ctl_status *st
            "SERVING", "FORCED");
     for (size_t i = 0; i < st->row_count; i++)
         print_row(o, &st->rows[i]);
+    print_proofs(o, st);
     printf("\nWARM-UP, SERVING, FORCED count releases; dlo-ctl explain SESSION says why\n");
 }
 

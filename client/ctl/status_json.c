@@ -131,6 +131,29 @@ static void put_state(json_t *o, const struct resume *st)
     put(o, "local", counts_object(cause_terms, st->counts.local));
 }
 
+/* R26; null before the first report */
+static json_t *proof_object(const struct proof *p)
+{
+    json_t *o, *last;
+
+    if (p->releases == 0)
+        return json_null();
+    o = json_object();
+    put(o, "releases", number(p->releases));
+    put(o, "empty", number(p->empty));
+    put(o, "released_bytes", number(p->bytes));
+    put(o, "release_us", number(p->us));
+    last = json_object();
+    put(last, "cached", optional(p->cached));
+    put(last, "freed", optional(p->freed));
+    put(last, "sampled", optional(p->sampled));
+    put(last, "residue", optional(p->residue));
+    put(last, "us", number(p->last_us));
+    put(last, "age_ns", number(p->age_ns));
+    put(o, "last", last);
+    return o;
+}
+
 static json_t *row_object(const struct wire_row *row)
 {
     json_t *o = json_object();
@@ -145,8 +168,7 @@ static json_t *row_object(const struct wire_row *row)
     put(o, "staged", number(row->staged_bytes));
     put(o, "budget", optional(row->budget));
     put_state(o, &row->state);
-    put(o, "released_bytes", number(row->released_bytes));
-    put(o, "release_us", number(row->release_us));
+    put(o, "proof", proof_object(&row->proof));
     put(o, "last", answer_object(row));
     return o;
 }

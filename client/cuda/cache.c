@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "proto/base/answer.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
-
-/* A release that gave back less than this part of what was cached gave nothing (R23's figure). */
-#define EMPTY_PART 20
 
 struct reading {
     uint64_t reserved, allocated; /* DLO_MISSING both where the allocator cannot be read */
@@ -30,7 +28,7 @@ static bool is_inherited(const struct dlo_cache *cache)
 int cache_init(struct dlo_cache *cache, const struct allocator_ops *ops, struct dlo_cuda *cuda,
                struct dlo_client *client)
 {
-    const struct proof none = {
+    const struct cache_proof none = {
         .released_bytes = DLO_MISSING,
         .residue = DLO_MISSING,
         .us = DLO_MISSING,
@@ -95,7 +93,7 @@ static uint64_t releasable(struct dlo_cache *cache, const struct reading *now)
 static void note_release(struct dlo_cache *cache, const struct reading *before,
                          const struct reading *after, uint64_t us)
 {
-    struct proof *p = &cache->proof;
+    struct cache_proof *p = &cache->proof;
     const bool is_known = before->reserved != DLO_MISSING && after->reserved != DLO_MISSING;
 
     pthread_mutex_lock(&cache->mutex);
@@ -104,7 +102,7 @@ static void note_release(struct dlo_cache *cache, const struct reading *before,
     p->residue = cached(after);
     p->released_bytes = is_known ? bytes_sub_sat(before->reserved, after->reserved) : DLO_MISSING;
     p->stuck_reserved = DLO_MISSING;
-    if (is_known && cached(before) > 0 && p->released_bytes < cached(before) / EMPTY_PART) {
+    if (is_known && proof_gave_nothing(p->released_bytes, cached(before))) {
         p->empty_releases++;
         p->stuck_reserved = after->reserved;
     }

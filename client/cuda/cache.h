@@ -23,7 +23,7 @@ struct allocator_ops {
 };
 
 /* What the last releases gave; under the mutex. */
-struct proof {
+struct cache_proof {
     uint64_t releases, empty_releases;
     uint64_t released_bytes, residue, us; /* DLO_MISSING before the first */
     uint64_t stuck_reserved; /* reserved after a release that gave nothing back; else DLO_MISSING */
@@ -37,7 +37,7 @@ struct dlo_cache {
     bool is_unreleasable;  /* it is known that nothing is ever given back */
     bool tells_residue;    /* what no release returned is not asked for again */
     pthread_mutex_t mutex; /* protects proof; never held across a callback or a call of dlo.h */
-    struct proof proof;
+    struct cache_proof proof;
 };
 
 /* ERR_NO_MEMORY. */

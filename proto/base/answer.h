@@ -47,6 +47,33 @@ struct counts {
     uint64_t local[CAUSE_MAX];    /* R28: answered by the library itself, by cause */
 };
 
+/* R26: what the releases of a session gave back since it was opened. The members from `cached` on
+ * are about the last one; what was not read has no value. */
+struct proof {
+    uint64_t releases;      /* reported */
+    uint64_t empty;         /* of these, such that gave back less than 1/20 of what was cached */
+    uint64_t bytes;         /* given back by all of them, by the worker's reports */
+    uint64_t us;            /* how long all of them took */
+    struct opt_u64 cached;  /* before it */
+    struct opt_u64 freed;   /* by the worker's report: reserved before minus after */
+    struct opt_u64 sampled; /* by the probe: what became free until the first sample after it */
+    struct opt_u64 residue; /* cached right after it */
+    uint64_t last_us;
+    uint64_t age_ns; /* when it is shown: since it was reported */
+};
+
+/* R23's measure: a release gave nothing back when it gave less than 1/20 of what was cached. */
+static inline bool proof_gave_nothing(uint64_t freed, uint64_t cached)
+{
+    return cached > 0 && (freed == 0 || freed < cached / 20);
+}
+
+/* The last one, where it is known. */
+static inline bool proof_is_empty(const struct proof *p)
+{
+    return p->freed.has && p->cached.has && proof_gave_nothing(p->freed.v, p->cached.v);
+}
+
 /* R29: absolute state that a client registers again; a fresh session has all of it zero. */
 struct resume {
     uint64_t peak, n;

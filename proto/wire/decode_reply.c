@@ -72,6 +72,20 @@ static void device_parse(const Dlo__Wire__Device *m, struct wire_device *ret)
     ret->source = (enum source)term_or_none(source_terms, m->source);
 }
 
+static void proof_parse(const Dlo__Wire__Proof *m, struct proof *ret)
+{
+    ret->releases = m->releases;
+    ret->empty = m->empty;
+    ret->bytes = m->bytes;
+    ret->us = m->us;
+    ret->cached = GET_OPT(m, cached);
+    ret->freed = GET_OPT(m, freed);
+    ret->sampled = GET_OPT(m, sampled);
+    ret->residue = GET_OPT(m, residue);
+    ret->last_us = m->last_us;
+    ret->age_ns = m->age_ns;
+}
+
 static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -87,8 +101,8 @@ static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)
     ret->staged_bytes = m->staged;
     ret->stager_count = m->stagers;
     ret->budget = GET_OPT(m, budget);
-    ret->released_bytes = m->released_bytes;
-    ret->release_us = m->release_us;
+    if (m->proof)
+        proof_parse(m->proof, &ret->proof);
     if (m->state && !state_parse(m->state, &ret->state))
         return false;
     if (m->last && !answer_parse(m->last, &ret->last))

@@ -15,6 +15,7 @@ struct row_memory {
     Dlo__Wire__State state;
     Dlo__Wire__Counts counts;
     Dlo__Wire__Answer last;
+    Dlo__Wire__Proof proof;
 };
 
 struct status_memory {
@@ -142,6 +143,21 @@ static void device_fill(Dlo__Wire__Device *m, const struct wire_device *d)
     PUT_OPT(m, cap, d->cap);
 }
 
+static void proof_fill(Dlo__Wire__Proof *m, const struct proof *p)
+{
+    dlo__wire__proof__init(m);
+    PUT(m, releases, p->releases);
+    PUT(m, empty, p->empty);
+    PUT(m, bytes, p->bytes);
+    PUT(m, us, p->us);
+    PUT_OPT(m, cached, p->cached);
+    PUT_OPT(m, freed, p->freed);
+    PUT_OPT(m, sampled, p->sampled);
+    PUT_OPT(m, residue, p->residue);
+    PUT(m, last_us, p->last_us);
+    PUT(m, age_ns, p->age_ns);
+}
+
 static void row_fill(struct row_memory *memory, const struct wire_row *row)
 {
     Dlo__Wire__SessionRow *m = &memory->row;
@@ -165,8 +181,10 @@ static void row_fill(struct row_memory *memory, const struct wire_row *row)
     PUT_OPT(m, budget, row->budget);
     PUT_TEXT(m, component, row->component);
     PUT(m, last_age_ns, row->last_age_ns);
-    PUT(m, released_bytes, row->released_bytes);
-    PUT(m, release_us, row->release_us);
+    if (row->proof.releases != 0) {
+        proof_fill(&memory->proof, &row->proof);
+        m->proof = &memory->proof;
+    }
 }
 
 /* Drops the last rows until the page fits a message. The first always fits (see the test). */

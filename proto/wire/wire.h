@@ -158,7 +158,7 @@ struct wire_row {
     uint64_t staged_bytes;
     uint32_t stager_count;
     struct opt_u64 budget;
-    uint64_t released_bytes, release_us;
+    struct proof proof; /* proof.releases == 0: none yet */
 };
 
 struct wire_status {

@@ -109,6 +109,35 @@ def explain_names_the_policy_and_the_shadow():
             check_in("would have been release", text)
 
 
+@test
+def what_releases_gave_back_is_shown_and_nothing_is_marked():
+    with Daemon() as d, d.worker("alpha") as p, d.worker("beta") as q:
+        check("GAVE BACK" not in d.ctl("status").stdout)
+        check_equal(d.status()["sessions"][0]["proof"], None)
+        p.ask(17_950_000_000, 0, 80 * 10**9, 150 * 10**9, component="dit")
+        p.ok("released", reserved=450_000_000, allocated=0, us=23_000)
+        text = d.ctl("status").stdout
+        [row] = [line for line in text.splitlines() if "alpha" in line and "17.50 GB" in line]
+        check_in("450.00 MB", row)
+        check_in("23 ms", row)
+        check("gave nothing back" not in text)
+        text = d.ctl("explain", str(p.session)).stdout
+        for part in ("took 23 ms", "gave back 17.50 GB of the 17.95 GB", "450.00 MB stayed cached", "R26"):
+            check_in(part, text)
+        q.ask(100, 0, 80, 400)
+        q.ok("released", reserved=99, allocated=0, us=7)
+        text = d.ctl("status").stdout
+        [row] = [line for line in text.splitlines() if "gave nothing back" in line]
+        check_in("beta", row)
+        check_in("7 us", row)
+        check_in("gave nothing back of the 100 B", d.ctl("explain", str(q.session)).stdout)
+        check_in("1 of its 1 releases gave nothing back", d.ctl("explain", str(q.session)).stdout)
+        q.ok("ask", force=wire.FORCE["failure"])
+        q.ok("released", reserved=99, allocated=0, us=7)
+        check_in("was not reported", d.ctl("explain", str(q.session)).stdout)
+        check_equal(d.status()["sessions"][1]["proof"]["empty"], 1)
+
+
 # ---- ask ----
 
 @test

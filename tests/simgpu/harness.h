@@ -128,7 +128,8 @@ static inline void load_cuda(void)
 {
     void *library = load("libcuda.so.1");
 
-#define BIND_CUDA(field, symbol, since, need, args) *(void **)&cu.field = bind_symbol(library, #symbol);
+#define BIND_CUDA(field, symbol, since, need, args)                                                \
+    *(void **)&cu.field = bind_symbol(library, #symbol);
     CUABI_FUNCS(BIND_CUDA)
 }
 
@@ -136,7 +137,8 @@ static inline void load_nvml(void)
 {
     void *library = load("libnvidia-ml.so.1");
 
-#define BIND_NVML(field, symbol, need, result, args) *(void **)&nv.field = bind_symbol(library, #symbol);
+#define BIND_NVML(field, symbol, need, result, args)                                               \
+    *(void **)&nv.field = bind_symbol(library, #symbol);
     NVABI_FUNCS(BIND_NVML)
 }
 

@@ -1,93 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* R15 to R19 on the simulated GPU: aliases, one retry, every failure ends on the masters, no leak.
  */
-#include "tests/unit/cuda_case.h"
-
-#define BYTES (8 * MIB)
-
-static struct dlo_cuda *cuda;
-static struct dlo_client *client;
-static struct dlo_cache *cache;
-static struct dlo_stager *stager;
-static struct CUstream_st *compute;
-static unsigned char *weights, *small_weights;
-static void *base, *alias, *inner, *other; /* slots: three views of one storage, one of another */
-
-static struct dlo_stager *new_stager(const char *id, int32_t master)
-{
-    struct dlo_stager_options o = DLO_STAGER_OPTIONS_INIT;
-    struct dlo_stager *s;
-
-    o.id = id;
-    o.master = master;
-    ck_assert_int_eq(dlo_stager_new(cuda, cache, &o, &s), 0);
-    return s;
-}
-
-static void fill(unsigned char *bytes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(i * 7 + i / 251);
-}
-
-static void add_views(struct dlo_stager *s)
-{
-    ck_assert_int_eq(dlo_stager_add(s, weights, BYTES, 0, &base), 0);
-    ck_assert_int_eq(dlo_stager_add(s, weights, BYTES, 0, &alias), 0);
-    ck_assert_int_eq(dlo_stager_add(s, small_weights, 1000, 8, &other), 0);
-    ck_assert_int_eq(dlo_stager_add(s, weights, BYTES, 4096, &inner), 0);
-}
-
-static void start(int32_t master)
-{
-    cuda = open_cuda();
-    client = open_client(cuda);
-    cache = open_pool(cuda, client);
-    make_flaky(cuda);
-    ck_assert_uint_eq(cu.stream_create(&compute, CUABI_STREAM_NON_BLOCKING), CUABI_SUCCESS);
-    weights = malloc(BYTES);
-    small_weights = malloc(1000);
-    fill(weights, BYTES);
-    fill(small_weights, 1000);
-    stager = new_stager("dit", master);
-    add_views(stager);
-    ck_assert_int_eq(dlo_stager_seal(stager), 0);
-}
-
-static void stop(void)
-{
-    dlo_stager_free(stager);
-    dlo_cache_close(cache);
-    dlo_close(client);
-    dlo_cuda_close(cuda);
-    free(weights);
-    free(small_weights);
-}
-
-static void assert_on_masters(void)
-{
-    ck_assert_int_eq(dlo_stager_is_loaded(stager), 0);
-    ck_assert_ptr_eq(base, alias);
-    ck_assert_int_eq((char *)inner - (char *)base, 4096);
-    ck_assert_int_eq(((unsigned char *)inner)[1], weights[4097]);
-    ck_assert_int_eq(((unsigned char *)other)[0], small_weights[8]);
-    ck_assert_uint_eq(used(dlo_cache_pool(cache)), 0);
-}
-
-/* What the device holds at a view. */
-static unsigned char device_byte(void *view, size_t offset)
-{
-    unsigned char *page;
-    unsigned char byte;
-
-    ck_assert_uint_eq(cu.mem_host_alloc((void **)&page, 16, 0), CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.memcpy_dtoh_async(page, (uintptr_t)view + offset, 1, compute),
-                      CUABI_SUCCESS);
-    ck_assert_uint_eq(cu.stream_synchronize(compute), CUABI_SUCCESS);
-    byte = *page;
-    cu.mem_free_host(page);
-    return byte;
-}
+#include "tests/unit/stager_case.h"
 
 START_TEST(views_of_one_storage_stay_aliases)
 {
@@ -523,105 +437,6 @@ START_TEST(the_current_context_of_the_thread_is_left_alone)
 }
 END_TEST
 
-/* ---- random operations ---- */
-
-static uint64_t seed;
-
-static unsigned int random_below(unsigned int n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned int)(seed >> 33) % n;
-}
-
-static void plant_faults(void)
-{
-    static const unsigned int results[] = {CUABI_ERROR_OUT_OF_MEMORY, CUABI_ERROR_INVALID_VALUE,
-                                           CUABI_ERROR_UNKNOWN};
-    struct plan *const plans[] = {&alloc_plan,  &alloc_plan, &copy_plan, &sync_plan,
-                                  &record_plan, &wait_plan,  &free_plan};
-
-    clear_plans();
-    for (unsigned int i = random_below(4); i > 0; i--) {
-        struct plan *p = plans[random_below(7)];
-
-        p->at = (int)random_below(4);
-        p->result = results[random_below(3)];
-        if (random_below(2)) {
-            p->then = p->at + 1 + (int)random_below(3);
-            p->then_result = results[random_below(3)];
-        }
-    }
-}
-
-/* A few stagers share a pool on a device that has not room for all of them; half of the steps have
- * planted failures. Whatever happens, a slot shows what its stager's state says, and in the end
- * nothing is left. */
-START_TEST(random_operations_leak_nothing)
-{
-    enum { STAGERS = 5 };
-    const char *steps = getenv("DLO_VALGRIND") ? "1000" : getenv("DLO_LONG") ? "100000" : "10000";
-    struct dlo_stager *stagers[STAGERS] = {NULL};
-    void *slots[STAGERS][2];
-    uint64_t before, failures = 0;
-    char id[8];
-
-    setenv("SIMGPU_ALLOC_TRIMS", "0", 1);
-    start(DLO_MASTER_COPIED);
-    ck_assert_int_eq(simgpu("set foreign=%u", (unsigned)((TOTAL - CONTEXT - 96 * MIB))), 0);
-    before = free_bytes();
-    seed = 20261201;
-    for (long step = 0; step < atol(steps); step++) {
-        const unsigned int i = random_below(STAGERS);
-        int r = 0;
-
-        if (random_below(2))
-            plant_faults();
-        else
-            clear_plans();
-        switch (stagers[i] ? random_below(8) : 7) {
-        case 0:
-        case 1:
-        case 2:
-        case 3:
-            r = dlo_stager_load(stagers[i], compute);
-            break;
-        case 4:
-        case 5:
-        case 6:
-            r = dlo_stager_offload(stagers[i], compute, NULL);
-            break;
-        default:
-            dlo_stager_free(stagers[i]);
-            snprintf(id, sizeof(id), "s%u", i);
-            stagers[i] = new_stager(id, DLO_MASTER_COPIED);
-            ck_assert_int_eq(
-                dlo_stager_add(stagers[i], weights + i, (i + 1) * MIB, 1, &slots[i][0]), 0);
-            ck_assert_int_eq(
-                dlo_stager_add(stagers[i], weights + i, (i + 1) * MIB, 70, &slots[i][1]), 0);
-            ck_assert_int_eq(dlo_stager_add(stagers[i], small_weights, 100 + i, 0, &base), 0);
-            ck_assert_int_eq(dlo_stager_seal(stagers[i]), 0);
-        }
-        failures += r != 0;
-        ck_assert_int_ge(r, 0);
-        if (r)
-            ck_assert_int_eq(dlo_stager_is_loaded(stagers[i]), 0);
-        ck_assert_int_eq((char *)slots[i][1] - (char *)slots[i][0], 69);
-        if (!dlo_stager_is_loaded(stagers[i]))
-            ck_assert_int_eq(*(unsigned char *)slots[i][1], weights[i + 70]);
-    }
-    clear_plans();
-    ck_assert_uint_gt(failures, (uint64_t)atol(steps) / 20);
-    for (unsigned int i = 0; i < STAGERS; i++)
-        dlo_stager_free(stagers[i]);
-    ck_assert_uint_eq(used(dlo_cache_pool(cache)), 0);
-    ck_assert_int_eq(dlo_cache_boundary(cache, NULL, DLO_FORCE_OPERATOR, NULL), 0);
-    ck_assert_uint_eq(reserved(dlo_cache_pool(cache)), 0);
-    ck_assert_uint_eq(free_bytes(), before);
-    ck_assert_uint_eq(info_of(client).stager_count, 1);
-    stop();
-}
-END_TEST
-
 static void add_cases(TCase *tcase)
 {
     tcase_add_test(tcase, views_of_one_storage_stay_aliases);
@@ -639,7 +454,6 @@ static void add_cases(TCase *tcase)
     tcase_add_test(tcase, without_a_policy_every_offload_releases);
     tcase_add_test(tcase, the_child_of_a_fork_changes_nothing);
     tcase_add_test(tcase, the_current_context_of_the_thread_is_left_alone);
-    tcase_add_test(tcase, random_operations_leak_nothing);
 }
 
 int main(int argc, char **argv)

@@ -161,8 +161,16 @@ static void same_row(const struct wire_row *a, const struct wire_row *b)
     SAME(staged_bytes);
     SAME(stager_count);
     SAME_OPT(budget);
-    SAME(released_bytes);
-    SAME(release_us);
+    SAME(proof.releases);
+    SAME(proof.empty);
+    SAME(proof.bytes);
+    SAME(proof.us);
+    SAME_OPT(proof.cached);
+    SAME_OPT(proof.freed);
+    SAME_OPT(proof.sampled);
+    SAME_OPT(proof.residue);
+    SAME(proof.last_us);
+    SAME(proof.age_ns);
 }
 
 static void same_status(const struct wire_status *a, const struct wire_status *b)

@@ -175,8 +175,8 @@ static inline void fill_row(struct wire_row *row)
     row->staged_bytes = big();
     row->stager_count = UINT32_MAX;
     row->budget = big_opt();
-    row->released_bytes = big();
-    row->release_us = big();
+    row->proof = (struct proof){big(),     big(),     big(),     big(), big_opt(),
+                                big_opt(), big_opt(), big_opt(), big(), big()};
 }
 
 static inline void fill_status(struct wire_status *s, uint32_t row_count)
