@@ -6,13 +6,15 @@
 
 #include "daemon/config_types.h"
 #include "daemon/policy/policy.h"
+#include "daemon/telemetry/gpu.h"
 #include "proto/base/error.h"
 
 #define MS 1000000ull /* ns */
 
 /* Each has a test that crosses it. */
-#define SOCKET_CHARS_MAX    107          /* sun_path without its NUL */
-#define CLIENT_DEADLINE_NS  (250 * MS)   /* of an ask; R9: a sample must be waited for less */
+#define SOCKET_CHARS_MAX    103 /* sun_path without ".new", under which it is made, and NUL */
+#define CLIENT_DEADLINE_NS  (250 * MS) /* of an ask; R9: a sample must be waited for less */
+#define SAMPLE_MAX_AGE_MIN  (1 * MS)
 #define SAMPLE_INTERVAL_MIN (250 * MS)   /* at most 4 samples a second that no ask needs */
 #define RING_MIN            4096u        /* one long event fits */
 #define RING_MAX            (1ull << 30) /* it is allocated at the start */
@@ -147,7 +149,7 @@ int config_set(struct config *c, const char *key, const char *value, const char 
         *(config_COUNT *)field_of(&scratch, k) == 0)
         r = ERR_INVALID;
     if (r == 0 && strcmp(key, "socket") == 0 && strlen(value) > SOCKET_CHARS_MAX) {
-        why = "is longer than the 107 characters of a socket path";
+        why = "is longer than the 103 characters that a socket path may have";
         r = ERR_OVERFLOW;
     }
     if (r == 0) {
@@ -181,6 +183,7 @@ int config_validate(const struct config *c, char ret_error[CONFIG_ERROR_SIZE])
         .allow_never = c->allow_never,
     };
     const char *key = NULL, *why = NULL;
+    struct gpu_spec spec;
 
     if (policy_check_settings(&s, &key) < 0) {
         why = "is out of range";
@@ -191,6 +194,9 @@ int config_validate(const struct config *c, char ret_error[CONFIG_ERROR_SIZE])
     } else if (c->sample_timeout == 0 || c->sample_timeout >= CLIENT_DEADLINE_NS) {
         key = "sample_timeout";
         why = "must be above 0 and below 250ms, the deadline of an ask";
+    } else if (c->sample_max_age < SAMPLE_MAX_AGE_MIN) {
+        key = "sample_max_age";
+        why = "must be 1ms or more: no reading is younger";
     } else if (c->sample_interval < SAMPLE_INTERVAL_MIN) {
         key = "sample_interval";
         why = "must be 250ms or more";
@@ -206,6 +212,9 @@ int config_validate(const struct config *c, char ret_error[CONFIG_ERROR_SIZE])
     } else if (c->telemetry != BACKEND_WORKER && !c->gpu[0]) {
         key = "gpu";
         why = "is needed (set gpu, or telemetry = worker)";
+    } else if (c->gpu[0] && gpu_spec_parse(c->gpu, &spec) < 0) {
+        key = "gpu";
+        why = "must be an index, minor:N, a whole GPU-... or MIG-... UUID, or a PCI id";
     }
     if (!key)
         return 0;

@@ -126,6 +126,16 @@ static void on_device(void *arg, const struct device_info *info)
     }
 }
 
+/* A driver that comes late, at boot: without a device there may be no socket, and without a socket
+ * nobody would ever want the probe again. The sampler's back-off is between the tries. */
+static void on_idle(void *arg)
+{
+    struct daemon *d = arg;
+
+    if (!d->server && !d->is_stopping)
+        sampler_identify(d->service.sampler);
+}
+
 static void on_sample(void *arg, const struct sample *sample)
 {
     struct daemon *d = arg;
@@ -189,6 +199,10 @@ static void on_reload_signal(uv_signal_t *handle, int number)
     log_set_level(d->config->log_level);
     journal_set_file_max(d->service.journal, d->config->journal_file_max);
     service_apply_config(&d->service);
+    if (d->service.sampler)
+        sampler_reload(d->service.sampler);
+    if (d->server)
+        server_reload(d->server);
     if (d->config->mode == MODE_OFF && d->server)
         server_end_workers(d->server, "mode = off");
     log_line(LOG_LEVEL_INFO, "", "reloaded: mode=%s policy=%s", mode_word((int)d->config->mode),
@@ -257,7 +271,7 @@ static void read_boot_id(char *out, size_t size)
 
 static int start_parts(struct daemon *d)
 {
-    const struct sampler_callbacks callbacks = {on_device, on_sample, NULL, d};
+    const struct sampler_callbacks callbacks = {on_device, on_sample, on_idle, d};
     const struct config *c = d->config;
     struct service *v = &d->service;
     char boot_id[64], self[CONFIG_TEXT_SIZE];

@@ -212,7 +212,9 @@ int handle_set_peak(struct session *s, const struct wire_request *request, struc
 
     policy_set_peak(&s->policy, peak);
     line_begin(&w, line, s, TRACE_SET_PEAK);
-    trace_put_u64(&w, "peak", peak); /* clamped, so that the line replays without the device */
+    trace_put_u64(&w, "peak", peak);
+    trace_put_opt(&w, "total",
+                  service_device_total(s->service)); /* what it was clamped to (R11c) */
     line_answer(&w, s, 0);
     trace_put_u64(&w, "peak", peak);
     line_end(&w, s);

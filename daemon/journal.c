@@ -98,7 +98,7 @@ static void ring_begin(struct journal *j)
     if (j->preamble_cut == 0)
         return;
     length = snprintf(note, sizeof(note),
-                      "note text=\"%zu lines of the preamble found no room in the ring\"",
+                      "note cut=%zu text=\"lines of the preamble found no room in the ring\"",
                       j->preamble_cut);
     put_ring(j, note, (size_t)length);
 }

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "proto/base/bytes.h"
 #include "proto/base/error.h"
 #include "proto/trace/trace.h"
 
@@ -113,7 +115,7 @@ bool journal_file_is_due(const struct journal_file *f, uint64_t max_bytes)
         return false;
     if (f->is_broken)
         return f->dropped_bytes >= RETRY_BYTES;
-    return f->fd < 0 || f->bytes + f->pending_used >= max_bytes;
+    return f->fd < 0 || f->bytes + f->pending_used >= bytes_max(max_bytes, 2 * f->settled_bytes);
 }
 
 /* The first lines of a file. Times count from the boot, so a file of another one is left alone. */
@@ -172,8 +174,13 @@ bool journal_file_begin(struct journal_file *f, uint64_t max_bytes)
         give_up_errno(f, "open");
         return false;
     }
+    if (flock(f->fd, LOCK_EX | LOCK_NB) < 0) {
+        give_up(f, "another daemon writes it; give each its own");
+        close_file(f);
+        return false;
+    }
     f->is_beginning = true;
-    f->bytes = (uint64_t)st.st_size;
+    f->bytes = f->begun_bytes = (uint64_t)st.st_size;
     if (f->bytes == 0)
         journal_file_put(f, header, (size_t)format_header(f, header, sizeof(header)));
     return true;
@@ -185,6 +192,7 @@ void journal_file_settle(struct journal_file *f)
     if (!f->is_beginning)
         return; /* it failed on the way */
     f->is_beginning = false;
+    f->settled_bytes = f->bytes - f->begun_bytes;
     if (f->is_broken)
         log_line(LOG_LEVEL_NOTICE, "", "journal file %s is written again", f->path);
     f->is_broken = false;

@@ -19,9 +19,10 @@ struct journal_file {
     int fd;
     char boot_id[64];
     uint64_t bytes, lost;
-    uint64_t dropped_bytes; /* since it was given up */
-    bool is_broken;         /* given up, and said so */
-    bool is_beginning;      /* between begin and settle */
+    uint64_t begun_bytes, settled_bytes; /* its size before the last preamble; the preamble's */
+    uint64_t dropped_bytes;              /* since it was given up */
+    bool is_broken;                      /* given up, and said so */
+    bool is_beginning;                   /* between begin and settle */
     size_t pending_used;
     char pending[JOURNAL_PENDING_BYTES];
 };
@@ -30,7 +31,8 @@ struct journal_file {
 int journal_file_init(struct journal_file *f, const char *path, const char *boot_id) _must_check_;
 void journal_file_done(struct journal_file *f);
 
-/* Must it begin anew: too big, or worth another try? */
+/* Must it begin anew: too big, or worth another try? It may grow to twice its preamble, however
+ * small max_bytes is: else a large state would rotate all history away. */
 bool journal_file_is_due(const struct journal_file *f, uint64_t max_bytes);
 
 /* Rotates what is of another boot or too big, opens, writes the header of an empty file. true: the

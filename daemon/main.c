@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlod: argv -> configuration -> run -> exit code. The only place that may exit. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/config.h"
 #include "daemon/daemon.h"
@@ -43,6 +45,16 @@ static int run_probe(int argc, char **argv)
     return probe_main(gpu, backend);
 }
 
+/* Descriptors 0 to 2 that were closed would be given to the loop, and the log written into it. */
+static int open_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return -1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct config config;
@@ -51,7 +63,10 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--probe") == 0)
         return run_probe(argc, argv);
+    if (open_standard_files() < 0)
+        return EXIT_FAILURE;
     signal(SIGPIPE, SIG_IGN); /* a peer that goes away is an error of write */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
     if (config_from_argv(&config, argc, argv, &action, error) < 0) {
         fprintf(stderr, "dlod: %s\n", error);
         return EXIT_USAGE;

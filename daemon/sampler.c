@@ -22,6 +22,7 @@
 #define BACK_OFF_MIN_NS SECOND_NS
 #define BACK_OFF_MAX_NS (60 * SECOND_NS)
 #define CLOSE_NS        (2 * SECOND_NS) /* from end of file to exit; a driver closes in less */
+#define AGAIN_NS        (5 * MS_NS) /* to the next try for those whom the last one came too late for */
 #define NEVER           UINT64_MAX
 
 /* The first answer includes loading the driver, which takes seconds where nothing else keeps it
@@ -55,6 +56,7 @@ struct sampler {
     bool is_owed, is_overdue;
     uint32_t seq, op;
     uint64_t sent_ns, next_sample_ns, closing_ns;
+    uint64_t again_ns; /* after a reading that took too long for those who wait */
 
     /* of the probe that failed last */
     bool has_failed;
@@ -319,7 +321,9 @@ static void on_sample(struct sampler *s, const struct probe_reply *r)
     }
     s->callbacks.sample(s->callbacks.arg, &sample);
     /* R9: one that was too long on its way decides nothing; turn() asks for another. */
-    if (sample.age_ns <= s->config->sample_max_age && take_waits(s, NEVER))
+    if (sample.age_ns > s->config->sample_max_age)
+        s->again_ns = uv_hrtime() + AGAIN_NS;
+    else if (take_waits(s, NEVER))
         end_waits(s, sample.free.has ? &sample : NULL);
 }
 
@@ -463,8 +467,8 @@ static void pursue(struct sampler *s, uint64_t now_ns)
     } else if (s->state == RUNNING) {
         if (!is_active(s))
             close_probe(s, false, "");
-        else if (!s->is_owed &&
-                 (!list_empty(&s->waits) || (s->is_wanted && now_ns >= s->next_sample_ns)))
+        else if (!s->is_owed && ((!list_empty(&s->waits) && now_ns >= s->again_ns) ||
+                                 (s->is_wanted && now_ns >= s->next_sample_ns)))
             send_request(s, PROBE_SAMPLE);
     }
 }
@@ -483,6 +487,8 @@ static uint64_t next_due(const struct sampler *s, uint64_t now_ns)
         due = bytes_min(due, s->closing_ns + CLOSE_NS);
     if (s->state == GONE && is_active(s) && !s->have_process && !s->have_pipe)
         due = bytes_min(due, s->not_before_ns);
+    if (s->state == RUNNING && !s->is_owed && !list_empty(&s->waits))
+        due = bytes_min(due, s->again_ns);
     if (s->state == RUNNING && s->is_wanted && !s->is_owed)
         due = bytes_min(due, s->next_sample_ns);
     return due;
@@ -566,6 +572,12 @@ void sampler_identify(struct sampler *s)
     /* one that runs has said already, one that starts is about to */
     s->identify_due = s->state != RUNNING && s->state != STARTING;
     s->idle_due = true;
+    arm(s, 0);
+}
+
+void sampler_reload(struct sampler *s)
+{
+    s->next_sample_ns = bytes_min(s->next_sample_ns, s->sent_ns + s->config->sample_interval);
     arm(s, 0);
 }
 

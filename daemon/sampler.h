@@ -56,6 +56,9 @@ void sampler_identify(struct sampler *s);
 /* While wanted the probe runs and samples every sample_interval. */
 void sampler_set_wanted(struct sampler *s, bool wanted);
 
+/* After a reload: sample_interval may be shorter now. */
+void sampler_reload(struct sampler *s);
+
 /* The newest complete reading with its age at now_ns (uv_hrtime); false where there is none. */
 bool sampler_newest(const struct sampler *s, uint64_t now_ns, struct sample *ret);
 

@@ -170,14 +170,22 @@ static void arm_hello_timer(struct server *s)
     list_for_each(pos, tmp, &s->connections)
     {
         struct connection *c = list_entry(pos, struct connection, link);
-        uint64_t due = c->session->opened_ns + timeout;
+        uint64_t due;
 
-        if (c->is_closing || c->session->state != SESSION_NEW)
+        if (c->is_closing || c->session->state != SESSION_NEW) /* closing ones have no session */
             continue;
+        due = c->session->opened_ns + timeout;
         due = due > s->service->now_ns ? due - s->service->now_ns : 0;
         uv_timer_start(&s->hello_timer, on_hello_timer, due / NS_PER_MS + 1, 0);
         return;
     }
+}
+
+void server_reload(struct server *s)
+{
+    tick(s);
+    uv_timer_stop(&s->hello_timer);
+    arm_hello_timer(s);
 }
 
 static void on_hello_timer(uv_timer_t *timer)

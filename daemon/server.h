@@ -18,5 +18,8 @@ struct server *server_new(struct uv_loop_s *loop, struct service *service, int l
  * closed them. No new connection is accepted from here on. */
 void server_close(struct server *s, const char *cause);
 
+/* After a reload: hello_timeout may be another one. */
+void server_reload(struct server *s);
+
 /* Ends the sessions of workers, not the connections of observers (mode = off after a reload). */
 void server_end_workers(struct server *s, const char *cause);

@@ -50,6 +50,31 @@ static void journal_config(const struct service *v, struct journal *j)
     journal_append(j, line, trace_finish(&w));
 }
 
+void service_journal_sample(const struct service *v, const struct sample *sample, struct journal *j)
+{
+    char line[TRACE_LINE_MAX + 1];
+    struct trace_writer w;
+
+    trace_begin(&w, line, sizeof(line), TRACE_SAMPLE);
+    trace_put_opt(&w, "free", sample->free);
+    trace_put_opt(&w, "total", sample->total);
+    if (sample->source != SOURCE_NONE)
+        trace_put_text(&w, "source", source_word((int)sample->source));
+    trace_put_time(&w, "t", v->now_ns);
+    trace_put_time(&w, "age", sample->age_ns);
+    journal_append(j, line, trace_finish(&w));
+}
+
+/* What is current; that none is, too: a file may go on from an earlier run that had one. */
+static void journal_newest_sample(const struct service *v, struct journal *j)
+{
+    struct sample sample = {0};
+
+    if (v->sampler)
+        (void)sampler_newest(v->sampler, v->now_ns, &sample);
+    service_journal_sample(v, &sample, j);
+}
+
 void service_apply_config(struct service *v)
 {
     const struct config *c = v->config;
@@ -65,6 +90,7 @@ void service_apply_config(struct service *v)
     if (v->journal) {
         journal_reserve(v->journal);
         journal_config(v, v->journal);
+        journal_newest_sample(v, v->journal); /* it may count again, by another sample_max_age */
     }
 }
 
@@ -181,29 +207,9 @@ void service_preamble(void *arg, struct journal *j)
     trace_put_text(&w, "wall", wall);
     trace_put_time(&w, "t", v->now_ns);
     journal_append(j, line, trace_finish(&w));
-    if (v->sampler) {
-        struct sample sample;
-
-        if (sampler_newest(v->sampler, v->now_ns, &sample))
-            service_journal_sample(v, &sample, j);
-    }
+    journal_newest_sample(v, j);
     list_for_each(pos, tmp, &v->sessions)
         session_journal_state(list_entry(pos, struct session, link), j);
-}
-
-void service_journal_sample(const struct service *v, const struct sample *sample, struct journal *j)
-{
-    char line[TRACE_LINE_MAX + 1];
-    struct trace_writer w;
-
-    trace_begin(&w, line, sizeof(line), TRACE_SAMPLE);
-    trace_put_opt(&w, "free", sample->free);
-    trace_put_opt(&w, "total", sample->total);
-    if (sample->source != SOURCE_NONE)
-        trace_put_text(&w, "source", source_word((int)sample->source));
-    trace_put_time(&w, "t", v->now_ns);
-    trace_put_time(&w, "age", sample->age_ns);
-    journal_append(j, line, trace_finish(&w));
 }
 
 struct opt_u64 service_device_total(const struct service *v)

@@ -93,6 +93,8 @@ void session_journal_state(const struct session *s, struct journal *j)
     trace_put_u64(&w, "uid", s->peer.uid);
     put_choice(s, &w);
     trace_put_resume(&w, &s->policy.state);
+    if (s->policy.choice.policy == POLICY_NEVER && !s->service->settings.allow_never)
+        trace_put_u64(&w, "accepted", 1); /* before a reload took the permission back */
     journal_line(s, &w);
     trace_put_answer(&w, TRACE_OK);
     journal_append(j, line, trace_finish(&w));

@@ -156,6 +156,7 @@ static int bind_new(const char *path, uint32_t mode, const char *group, int *ret
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct stat st;
     int r;
 
     if (fd < 0)
@@ -167,15 +168,22 @@ static int bind_new(const char *path, uint32_t mode, const char *group, int *ret
                  sizeof(address.sun_path) - sizeof(".new"));
         return ERR_TOO_LONG;
     }
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode) && !S_ISLNK(st.st_mode)) {
+        snprintf(ret_error, SOCKET_ERROR_SIZE,
+                 "%s is there and is not a socket; remove it, or name another path", path);
+        return ERR_INVALID;
+    }
     unlink(address.sun_path);
     if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return fail(ret_error, ERR_IO, "cannot bind", address.sun_path);
     r = set_owner(address.sun_path, mode, group, ret_error);
-    if (r < 0)
-        return r;
     /* listening before it can be found: nobody is ever refused by a path that is there */
-    if (listen(fd, SOMAXCONN) < 0 || rename(address.sun_path, path) < 0)
-        return fail(ret_error, ERR_IO, "cannot publish", path);
+    if (r == 0 && (listen(fd, SOMAXCONN) < 0 || rename(address.sun_path, path) < 0))
+        r = fail(ret_error, ERR_IO, "cannot publish", path);
+    if (r < 0) {
+        unlink(address.sun_path);
+        return r;
+    }
     *ret_fd = fd;
     fd = -1;
     return 0;

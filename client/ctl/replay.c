@@ -82,7 +82,7 @@ static void take_result(struct replay *r, const struct trace_line *line,
         check_planned(r, line);
         return;
     }
-    if (r->options->check && line->outcome == TRACE_NO_ANSWER)
+    if (r->options->check && (line->outcome == TRACE_NO_ANSWER || result->kind == REPLAY_UNKNOWN))
         return;
     replay_answer_line(line, result, &answer);
     if (r->options->check)

@@ -17,6 +17,7 @@ struct played {
     struct list link; /* engine.buckets */
     struct policy_session policy;
     bool has_released; /* at its boundary before: from_empty holds at this one */
+    bool is_partial;   /* not all of its stagers are in the trace */
 };
 
 struct engine {
@@ -28,6 +29,9 @@ struct engine {
     struct opt_u64 sample_time_ns, last_time_ns;
     struct opt_u64 device_total; /* the probe's last (R11c) */
     uint64_t max_stagers_session;
+    bool has_quota;  /* the trace names it */
+    bool is_partial; /* lines of a preamble are missing: sessions may be there that it does not open
+                      */
 };
 
 typedef int (*handler_fn)(struct engine *e, const struct trace_line *line,
@@ -163,8 +167,11 @@ static int on_config(struct engine *e, const struct trace_line *line, struct rep
         return -1;
     }
     e->settings = s;
-    if (limit && parse_u64(limit, &e->max_stagers_session) < 0)
-        e->max_stagers_session = QUOTA_STAGERS_SESSION;
+    if (limit) {
+        e->has_quota = parse_u64(limit, &e->max_stagers_session) == 0;
+        if (!e->has_quota)
+            e->max_stagers_session = QUOTA_STAGERS_SESSION;
+    }
     return 0;
 }
 
@@ -194,11 +201,14 @@ static int on_open(struct engine *e, const struct trace_line *line, struct repla
 {
     uint64_t number = trace_get_u64(line, "s").v;
     struct played *p = find(e, number);
+    struct policy_settings settings = e->settings;
     struct policy_choice choice;
     struct resume state;
 
     read_choice(e, line, &choice);
-    answer_code(ret, policy_check_choice(&e->settings, &choice));
+    if (trace_get_u64(line, "accepted").v)
+        settings.allow_never = true;
+    answer_code(ret, policy_check_choice(&settings, &choice));
     if (ret->code < 0)
         return 0;
     if (p) /* the head of a journal says again who is there; what it says is all of it */
@@ -236,6 +246,34 @@ static void show_ledger(const struct played *p, enum replay_kind kind, struct re
     ret->peak = p->policy.state.peak;
 }
 
+/* Brings the ledger of a session that is known in part to what the line says about it. */
+static void take_recorded_ledger(struct played *p, const struct trace_line *line)
+{
+    const char *staged = trace_get_answer(line, "staged"),
+               *count = trace_get_answer(line, "stagers");
+    uint64_t staged_bytes, stager_count;
+
+    if (staged && parse_u64(staged, &staged_bytes) == 0)
+        p->policy.ledger.staged_bytes = staged_bytes;
+    if (count && parse_u64(count, &stager_count) == 0 && stager_count <= UINT32_MAX)
+        p->policy.ledger.count = (uint32_t)stager_count;
+}
+
+/* A daemon's quotas are not in its journal, so a refusal that it records is taken as it is; unless
+ * the trace names the session's quota. */
+static bool is_over_quota(const struct engine *e, const struct played *p,
+                          const struct trace_line *line)
+{
+    const char *reason = trace_get_answer(line, "reason");
+
+    if (ledger_find(&p->policy.ledger, trace_get(line, "id")))
+        return false;
+    if (e->has_quota)
+        return p->policy.ledger.count >= e->max_stagers_session;
+    return line->outcome == TRACE_ERROR && reason && strcmp(reason, error_word(ERR_LIMIT)) == 0 &&
+           trace_get_u64(line, "bytes").v <= UINT64_MAX - p->policy.ledger.staged_bytes;
+}
+
 static int on_attach(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                      char ret_error[TRACE_ERROR_SIZE])
 {
@@ -246,7 +284,7 @@ static int on_attach(struct engine *e, const struct trace_line *line, struct rep
 
     if (!p)
         return -1;
-    if (p->policy.ledger.count >= e->max_stagers_session && !ledger_find(&p->policy.ledger, id)) {
+    if (is_over_quota(e, p, line)) {
         answer_code(ret, ERR_LIMIT);
         return 0;
     }
@@ -260,6 +298,8 @@ static int on_attach(struct engine *e, const struct trace_line *line, struct rep
     r = policy_attach(&p->policy, node);
     if (r != 1)
         free(node);
+    if (p->is_partial)
+        take_recorded_ledger(p, line);
     if (r < 0)
         answer_code(ret, r);
     else
@@ -276,10 +316,15 @@ static int on_detach(struct engine *e, const struct trace_line *line, struct rep
     if (!p)
         return -1;
     node = policy_detach(&p->policy, trace_get(line, "id"));
-    if (node)
+    if (p->is_partial)
+        take_recorded_ledger(p, line);
+    if (node || (p->is_partial && line->outcome == TRACE_OK)) {
+        if (p->policy.ledger.staged_bytes == 0)
+            policy_set_peak(&p->policy, 0); /* R3, of stagers that were not all listed */
         show_ledger(p, REPLAY_DETACHED, ret);
-    else
+    } else {
         answer_code(ret, ERR_UNKNOWN_STAGER);
+    }
     free(node);
     return 0;
 }
@@ -290,11 +335,13 @@ static int on_set_peak(struct engine *e, const struct trace_line *line, struct r
 {
     struct played *p = session_of(e, line, ret_error);
     uint64_t peak = trace_get_u64(line, "peak").v;
+    struct opt_u64 total =
+        trace_get(line, "total") ? trace_get_u64(line, "total") : e->device_total;
 
     if (!p)
         return -1;
-    if (e->device_total.has)
-        peak = bytes_min(peak, e->device_total.v);
+    if (total.has)
+        peak = bytes_min(peak, total.v);
     policy_set_peak(&p->policy, peak);
     show_ledger(p, REPLAY_PEAK, ret);
     return 0;
@@ -418,18 +465,36 @@ static int on_released(struct engine *e, const struct trace_line *line, struct r
     return 0;
 }
 
-static int on_nothing(struct engine *e, const struct trace_line *line, struct replay_result *ret,
-                      char ret_error[TRACE_ERROR_SIZE])
+/* A ring too small for the state of its daemon begins with a part of it and says so. What then
+ * cannot be known is taken as it is recorded. */
+static int on_note(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                   char ret_error[TRACE_ERROR_SIZE])
 {
-    (void)e;
+    (void)ret;
+    (void)ret_error;
+    if (!trace_get_u64(line, "cut").v)
+        return 0;
+    e->is_partial = true;
+    for (size_t i = 0; i < BUCKETS; i++)
+        list_for_each(pos, tmp, &e->buckets[i]) list_entry(pos, struct played, link)->is_partial =
+            true;
+    return 0;
+}
+
+/* A run of a daemon begins, or a piece of its journal: what an earlier one knew of the device is
+ * over, and a sample that is current follows. */
+static int on_clock(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                    char ret_error[TRACE_ERROR_SIZE])
+{
     (void)line;
     (void)ret;
     (void)ret_error;
+    e->device_total = opt_none();
     return 0;
 }
 
 static const handler_fn handlers[TRACE_VERB_MAX] = {
-    [TRACE_CONFIG] = on_config,     [TRACE_CLOCK] = on_nothing,     [TRACE_NOTE] = on_nothing,
+    [TRACE_CONFIG] = on_config,     [TRACE_CLOCK] = on_clock,       [TRACE_NOTE] = on_note,
     [TRACE_OPEN] = on_open,         [TRACE_CLOSE] = on_close,       [TRACE_ATTACH] = on_attach,
     [TRACE_DETACH] = on_detach,     [TRACE_SET_PEAK] = on_set_peak, [TRACE_WARMUP] = on_warmup,
     [TRACE_BUSY] = on_busy,         [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
@@ -449,6 +514,16 @@ int engine_step(struct engine *e, const struct trace_line *line, struct replay_r
     }
     if (now_ns.has)
         e->last_time_ns = now_ns;
+    if (e->is_partial && line->verb != TRACE_OPEN && trace_get(line, "s")) {
+        struct played *p = find(e, trace_get_u64(line, "s").v);
+
+        if (!p) {
+            ret->kind = REPLAY_UNKNOWN;
+            return 0;
+        }
+        if (p->is_partial && line->verb == TRACE_ASK)
+            take_recorded_ledger(p, line);
+    }
     if (!handlers[line->verb]) {
         ret->kind = REPLAY_PLANNED;
         return 0;

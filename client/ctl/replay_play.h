@@ -28,6 +28,7 @@ enum replay_kind {
     REPLAY_DETACHED, /* ok staged stagers peak */
     REPLAY_PEAK,     /* ok peak */
     REPLAY_DECISION,
+    REPLAY_UNKNOWN, /* of a session that this piece of a journal does not open */
     REPLAY_PLANNED, /* a verb of a rule that is not built yet */
 };
 

@@ -55,6 +55,7 @@ void replay_answer_line(const struct trace_line *line, const struct replay_resul
     trace_put_text(&w, "text", "");
     switch (result->kind) {
     case REPLAY_NOTHING:
+    case REPLAY_UNKNOWN:
     case REPLAY_PLANNED:
         break;
     case REPLAY_OK:

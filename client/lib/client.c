@@ -14,6 +14,7 @@
 #include "client/lib/link.h"
 #include "client/lib/options.h"
 #include "proto/base/error.h"
+#include "proto/base/meminfo.h"
 
 struct dlo_client {
     struct options options;      /* immutable */
@@ -383,4 +384,29 @@ const char *dlo_last_error(const struct dlo_client *c)
     if (!c)
         return open_error;
     return is_inherited(c) ? error_text(ERR_FORKED) : c->error;
+}
+
+int32_t dlo_find_socket(const char *gpu_uuid, char *ret, size_t ret_size)
+{
+    _keep_errno_;
+    char path[CONN_PATH_SIZE];
+    int r = ret ? conn_find(NULL, gpu_uuid, path) : ERR_INVALID;
+
+    if (r < 0)
+        return r;
+    if (strlen(path) >= ret_size)
+        return ERR_TOO_LONG;
+    strcpy(ret, path);
+    return 0;
+}
+
+uint64_t dlo_host_memory_free(uint64_t free_bytes, uint64_t total_bytes)
+{
+    _keep_errno_;
+    uint64_t available;
+    const char *why;
+
+    if (meminfo_read(MEMINFO_PATH, &available, &why))
+        return free_bytes;
+    return meminfo_correct(free_bytes, available, total_bytes);
 }

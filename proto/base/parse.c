@@ -225,6 +225,8 @@ void format_double(double v, char out[PARSE_TEXT_MAX])
     struct locale_guard guard;
     bool inside = enter_c_locale(&guard);
 
+    if (v == 0)
+        v = 0; /* not "-0", which reads as a negative number */
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(out, PARSE_TEXT_MAX, "%.*g", precision, v);
         if (strtod(out, NULL) == v)

@@ -20,17 +20,17 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
                       "margin:d cap_fraction:d min_free:d policy:p allow_never:B mode:m "
                       "demand_reserve:u t:t"},
     [TRACE_CLOCK] = {"clock", "wall:w", "t:t"},
-    [TRACE_NOTE] = {"note", "text:s", "s:u t:t"},
+    [TRACE_NOTE] = {"note", "text:s", "s:u cut:u t:t"},
     [TRACE_OPEN] =
         {"open", "s:u",
          "name:n pid:u uid:u min_free:d policy:p stage_end:e mode:m features:f group:n rank:u "
          "world:u t:t peak:u n:u warmup:b warmup_ended:b busy:b residue:u reserved:u "
          "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
-         "uncovered:u forced:l local:l"},
+         "uncovered:u forced:l local:l accepted:b"},
     [TRACE_CLOSE] = {"close", "s:u", "t:t"},
     [TRACE_ATTACH] = {"attach", "s:u id:n bytes:u", "t:t"},
     [TRACE_DETACH] = {"detach", "s:u id:n", "t:t"},
-    [TRACE_SET_PEAK] = {"set_peak", "s:u peak:u", "t:t"},
+    [TRACE_SET_PEAK] = {"set_peak", "s:u peak:u", "total:u t:t"},
     [TRACE_SET] = {"set", "s:u rev:u", "cap:u pin:u priority:i t:t"},
     [TRACE_WARMUP] = {"warmup", "s:u phase:h", "t:t"},
     [TRACE_BUSY] = {"busy", "s:u phase:h", "need:u call:u reserved:u allocated:u t:t"},

@@ -111,10 +111,11 @@ void trace_put_double(struct trace_writer *w, const char *key, double value);   
 void trace_put_time(struct trace_writer *w, const char *key, uint64_t ns);
 void trace_put_text(struct trace_writer *w, const char *key, const char *value);
 void trace_put_boundary(struct trace_writer *w, const struct boundary *b); /* R8's inputs */
-/* peak n warmup busy residue cap pin priority rev, and beyond docs/trace-format.md: warmup_ended
- * (a window ended, R13), reserved and allocated (of the last report), retained cold serving
- * uncovered (the counts of R12 and R13), forced and local (counts by cause, "1,0,2" from cause 1
- * on). Only what differs from a fresh session. */
+/* Of an `open` beyond docs/trace-format.md: accepted=1, a session that was allowed when it came and
+ * is not asked again. From here: peak n warmup busy residue cap pin priority rev, and beyond
+ * docs/trace-format.md: warmup_ended (a window ended, R13), reserved and allocated (of the last
+ * report), retained cold serving uncovered (the counts of R12 and R13), forced and local (counts by
+ * cause, "1,0,2" from cause 1 on). Only what differs from a fresh session. */
 void trace_put_resume(struct trace_writer *w, const struct resume *state);
 void trace_put_answer(struct trace_writer *w, enum trace_outcome outcome); /* " -> retain" */
 void trace_put_decision(struct trace_writer *w, const struct answer *a);   /* outcome and R8 keys */

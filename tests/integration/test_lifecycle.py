@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 
-from lib.harness import DLOD, Closed, Daemon, Peer, SimGpu, folder, run_dlod, wait_for
+from lib.harness import DLOD, IS_ROOT, Closed, Daemon, Peer, SimGpu, folder, run_dlod, wait_for
 from lib.runner import check, check_equal, check_in, main, skip_unless, test
 
 
@@ -26,13 +26,27 @@ def a_stale_socket_is_replaced():
 
 
 @test
-def a_file_and_a_link_at_the_path_are_replaced_and_not_followed():
+def a_link_at_the_path_is_replaced_and_not_followed():
     with folder() as at:
         path, target = os.path.join(at, "dlod.sock"), os.path.join(at, "target")
         os.symlink(target, path)
         with Daemon(at=at) as d, d.worker():
             check(stat.S_ISSOCK(os.lstat(path).st_mode), "no socket")
             check(not os.path.lexists(target), "the link was followed")
+
+
+@test
+def a_socket_path_that_is_no_socket_is_refused():
+    with folder() as at:
+        path = os.path.join(at, "precious")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("precious")
+        done = run_dlod("--telemetry", "worker", "--socket", path)
+        check_equal(done.returncode, 1, done.stderr)
+        check_in("is there and is not a socket", done.stderr)
+        with open(path, encoding="utf-8") as f:
+            check_equal(f.read(), "precious")
+        check("precious.new" not in os.listdir(at))
 
 
 @test
@@ -162,10 +176,52 @@ def a_daemon_that_cannot_start_says_why():
                            (["--set", "marginn=2"], "marginn"), (["--margin", "0.5"], "margin"),
                            (["--cap-fraction", "1.5"], "cap_fraction"), (["--min-free", "nan"], "nan"),
                            (["--journal-ring", "99999999999999999999"], "journal_ring"),
-                           (["--max-sessions", "-1"], "max_sessions")):
+                           (["--max-sessions", "-1"], "max_sessions"),
+                           (["--gpu", "minor:-1"], "gpu"), (["--gpu", "minor:../../x"], "gpu"),
+                           (["--gpu", "GPU-x"], "gpu"), (["--gpu", "MIG-../../a"], "gpu"),
+                           (["--gpu", "99999999999"], "gpu"),
+                           (["--telemetry", "worker", "--sample-max-age", "0"], "sample_max_age")):
         done = run_dlod(*options)
         check_equal(done.returncode, 2, ("exit status", options))
         check_in(words.replace("-", "_"), done.stderr.replace("-", "_"))
+
+
+@test
+def a_driver_that_comes_late_is_found():
+    skip_unless(IS_ROOT, "needs root, to be another user with a runtime folder of its own")
+    with folder(0o777) as at:
+        sim = SimGpu(at)
+        os.rename(sim.path, sim.path + ".later")
+        os.chmod(sim.path + ".later", 0o666)
+        os.chmod(at, 0o777)
+        run_at = os.path.join(at, "run")
+        os.mkdir(run_at)
+        os.chown(run_at, 1000, 1000)
+        d = Daemon(sim, at=at, socket=None, env={"XDG_RUNTIME_DIR": run_at})
+        d.spawn(user=1000, group=1000, extra_groups=[])
+        try:
+            wait_for(lambda: d.log_lines("no_driver") or d.log_lines("no_device"), 20, "a failure")
+            os.rename(sim.path + ".later", sim.path)
+            wait_for(lambda: d.log_lines("serving on", "gpu3.sock"), 20, "a socket")
+        finally:
+            check_equal(d.stop(), 0)
+
+
+@test
+def a_start_without_standard_files_is_none_the_worse():
+    def close_all():
+        for fd in (0, 1, 2):
+            os.close(fd)
+
+    for closing in (close_all, lambda: os.close(2)):
+        with folder() as at:
+            d = Daemon(at=at, log_level="debug")
+            d.process = subprocess.Popen([DLOD, *d.args], preexec_fn=closing)
+            d.wait_ready()
+            with d.worker() as p:
+                p.ask(40, 10, 80, 400)
+            check_equal(d.stop(), 0)
+            check(not os.path.exists(d.socket))
 
 
 # ---- reload (R11) ----

@@ -5,11 +5,12 @@ to T16, T18, T19, T22)."""
 import array
 import os
 import re
+import signal
 import socket
 import struct
 
 from lib import wire
-from lib.harness import Closed, Daemon, Peer, as_uid, slow, wait_for
+from lib.harness import Closed, Daemon, Peer, as_uid, slow, wait_for, worker
 from lib.runner import check, check_equal, check_in, main, test
 
 U64_MAX = 2**64 - 1
@@ -302,6 +303,36 @@ def a_user_of_another_group_cannot_connect():
             except PermissionError:
                 return
         check(False, "a stranger could connect")
+
+
+@test
+def a_shorter_hello_timeout_counts_from_the_reload_on():
+    with Daemon(config="hello_timeout = 1h\n") as d, Peer(d.socket) as silent:
+        check(silent.is_open())
+        d.write_config("hello_timeout = 100ms\n")
+        d.reload()
+        check_equal(silent.recv_error(slow(2))[1], "hello_timeout")
+        with Peer(d.socket) as later:
+            check_equal(later.recv_error(slow(2))[1], "hello_timeout")
+
+
+@test
+def a_refused_connection_and_another_may_come_in_one_turn():
+    with Daemon(hello_timeout="100ms", max_sessions_uid=1, socket_mode="0666") as d:
+        os.chmod(d.folder, 0o755)
+        with as_uid(1000):
+            held = worker(d.socket, "held")
+        with Peer(d.socket) as silent:  # its end is that of the timer
+            silent.recv_error(slow(2))
+            check(silent.is_closed())
+        os.kill(d.process.pid, signal.SIGSTOP)
+        with as_uid(1000):
+            refused = Peer(d.socket)
+        with refused, held, Peer(d.socket) as other:
+            os.kill(d.process.pid, signal.SIGCONT)
+            check_equal(refused.recv_error(slow(2))[1], "busy")
+            other.observe()
+            check_equal(held.ask(40, 10, 80, 400)[0], "release")
 
 
 @test

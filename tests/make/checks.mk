@@ -11,7 +11,7 @@ $(LOCALE): | packages-test
 	@tests/locale.sh $(@D)
 
 .PHONY: parts
-parts: all $(SIM) $(UNIT) $(PROGRAMS) $(LOCALE) | packages-test
+parts: all $(SIM) $(UNIT) $(PROGRAMS) $(EXAMPLES) $(LOCALE) | packages-test
 
 .PHONY: suites
 suites: parts

@@ -111,6 +111,13 @@ $(PROGRAMS): $(BUILD)/programs/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/libdl
 	@mkdir -p $(@D)
 	$(call Q,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -o $@ $(call libs,libprotobuf-c) -ldl -lpthread
 
+# ---- examples: as a user builds them, against the shared libraries and the public headers ----
+EXAMPLES := $(patsubst client/examples/%.c,$(BUILD)/examples/%,$(wildcard client/examples/*.c))
+$(EXAMPLES): $(BUILD)/examples/%: client/examples/%.c $(BUILD)/libdlo-client-cuda.so.0 $(BUILD)/libdlo-client.so.0
+	@mkdir -p $(@D)
+	$(call Q,CC,$@)$(CC) $(SANITIZE) -std=gnu11 $(CFLAGS) -Wall -Wextra -Werror -Iclient/include $< -o $@ \
+	    -L$(BUILD) -Wl,-rpath,'$$ORIGIN/..' -ldlo-client-cuda -ldlo-client -ldl
+
 # ---- fuzzers: tests/fuzz/fuzz_X.c, with CC=clang and SANITIZE=-fsanitize=fuzzer-no-link,... ----
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/unit/parts.a

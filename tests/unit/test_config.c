@@ -143,13 +143,13 @@ START_TEST(a_text_is_no_longer_than_its_place)
     char text[300];
 
     memset(text, 'a', sizeof text);
-    text[107] = '\0';
+    text[103] = '\0';
     ck_assert_int_eq(config_set(&c, "socket", text, "x", error), 0);
-    text[107] = 'a';
-    text[108] = '\0';
+    text[103] = 'a';
+    text[104] = '\0';
     ck_assert_int_eq(config_set(&c, "socket", text, "x", error), ERR_OVERFLOW);
-    ck_assert_msg(strstr(error, "107 characters"), "%s", error);
-    text[108] = 'a';
+    ck_assert_msg(strstr(error, "103 characters"), "%s", error);
+    text[104] = 'a';
     text[170] = '\0';
     ck_assert_int_eq(config_set(&c, "journal_file", text, "x", error), 0);
     text[170] = 'a';

@@ -391,6 +391,19 @@ DLO_API int32_t dlo_get_cap(struct dlo_client *c, uint64_t total_bytes, uint64_t
  * dlo_open of this thread. Blocks: never. */
 DLO_API const char *dlo_last_error(const struct dlo_client *c);
 
+/* Where the daemon's socket is, by the order that dlo_open has; whether anybody listens there is
+ * not tried. gpu_uuid may be NULL. Errors: DLO_ERR_NO_DAEMON (there is none), DLO_ERR_INVALID (more
+ * than one and no UUID to choose by), DLO_ERR_TOO_LONG (also where ret_size, of at most 108 bytes
+ * that a path can take, is too small). Blocks: never, but for the file system. No state, any
+ * thread. */
+DLO_API int32_t dlo_find_socket(const char *gpu_uuid, char *ret, size_t ret_size);
+
+/* R11b. On a device whose memory is the host's (attribute INTEGRATED of the driver), what is free:
+ * the larger of the driver's figure and of what /proc/meminfo could give, at most total. For a
+ * read_memory of the host's own; dlo_cuda_read_memory does it by itself. free_bytes where
+ * /proc/meminfo cannot be read. No state, any thread. */
+DLO_API uint64_t dlo_host_memory_free(uint64_t free_bytes, uint64_t total_bytes);
+
 /* Words for numbers; static text, never NULL: "-" for a number without a word. No state, any
  * thread, any process. dlo_strerror gives a sentence, "success" for 0. */
 DLO_API const char *dlo_strerror(int32_t code);

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One allocator cache of a host, registered with the daemon: its ledger, its handle, its boundaries.
+
+This is what dlo.AllocatorCache and the host plugins are made of. It never raises for trouble with
+the daemon or the C library; what the host's own empty_cache raises passes.
+
+The ledger lives here. Hosts count bytes, the protocol names stagers: growing attaches a fresh id, and
+shrinking detaches an id of that many bytes, or else attaches the remainder under a fresh id and
+detaches all the others, so that the total is never 0 in between (R3).
+"""
+import itertools
+import logging
+import os
+import re
+import sys
+import threading
+import time
+import weakref
+
+from dlo import _abi, _library, client, engage, settings, torch_memory
+
+# Far below the 4096 stagers that a session may have: then they are merged into one.
+IDS_MAX = 1024
+
+_all = weakref.WeakSet()  # for the child of a fork
+
+
+class Doors:
+    """How a registration reaches its host: torch, unless a host has doors of its own. Picklable."""
+
+    host = "torch"
+    features = 0
+
+    def __init__(self, device):
+        self.device = device
+
+    def read_allocator(self):
+        """(reserved, allocated), or (None, None)."""
+        return torch_memory.read_allocator(self.device)
+
+    def read_memory(self):
+        """(free, total) of the device, or (None, None)."""
+        return torch_memory.read_device_memory(self.device)
+
+    def empty_cache(self):
+        """The release. What it raises passes to the host."""
+        torch_memory.empty_cache(self.device)
+
+    def uuid(self):
+        """Of the device, None where it is not known (yet)."""
+        return torch_memory.device_uuid(self.device)
+
+    def is_ready(self):
+        """May the UUID be asked for now?"""
+        return torch_memory.is_ready(self.device)
+
+    def force_reason(self):
+        """Why the host forces: "oom_retry" while an out-of-memory error is being handled."""
+        return "oom_retry" if is_out_of_memory(sys.exc_info()[1]) else "failure"
+
+
+def is_out_of_memory(error):
+    """Is it torch's out-of-memory error, by its name and not its import?"""
+    return any(c.__name__ in ("OutOfMemoryError", "AcceleratorOutOfMemoryError")
+               for c in type(error).__mro__)
+
+
+def worker_name():
+    """DLO_NAME, else the program's name as a name of the protocol."""
+    program = os.path.basename(sys.argv[0] if sys.argv else "")
+    name = settings.get("DLO_NAME") or ("python" if program in ("", "-c", "-m") else program)
+    return re.sub(r"[^A-Za-z0-9._:-]", "_", name)[:63]
+
+
+def _fits(value):
+    """A number of bytes, None where it is none."""
+    return value if value is None or 0 <= value < _abi.MISSING else None
+
+
+class Registration:
+    """Threads: any. Fork: the child registers anew, with the same ledger and peak. Pickle and copy
+    carry ledger and peak; the copy is a registration of its own. Collected: the daemon forgets it."""
+
+    def __init__(self, doors, min_free_fraction):
+        self._doors = doors
+        self._min_free = float(min_free_fraction)
+        self._ids = {}  # stager: bytes
+        self._total = 0
+        self._peak = 0
+        self._start()
+
+    def _start(self):
+        self._lock = threading.Lock()
+        self._names = itertools.count(1)
+        self._client = None
+        self._is_refused = False
+        _all.add(self)
+
+    def __getstate__(self):
+        with self._lock:
+            return {"_doors": self._doors, "_min_free": self._min_free, "_ids": dict(self._ids),
+                    "_total": self._total, "_peak": self._peak}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._start()
+        self._ids = {next(self._names): bytes_ for bytes_ in self._ids.values()}
+
+    def copy(self):
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        return other
+
+    # ---- the handle ----
+
+    def _open(self, now):
+        """The handle, None where there is none (yet). `now`: a boundary is here, it cannot be put off
+        until the device's UUID is known. With the lock held."""
+        if self._client or self._is_refused:
+            return self._client
+        try:
+            if not now and not settings.get("DLO_SOCKET") and not self._doors.is_ready():
+                return None
+            self._client = client.Client(
+                name=worker_name(),
+                gpu_uuid=self._doors.uuid(),
+                mode="on",  # $DLO_MODE wins
+                deadline_ms=settings.get("DLO_DEADLINE_MS"),
+                policy=settings.get("DLO_POLICY"),
+                stage_end=settings.get("DLO_STAGE_END"),
+                min_free=self._min_free,
+                features=self._doors.features)
+        except (_library.LibraryError, client.DloError, settings.SettingError) as e:
+            self._is_refused = True
+            engage.refuse(self._doors.host, e)
+            return None
+        for stager, bytes_ in self._ids.items():
+            self._try("attach", str(stager), bytes_)
+        if self._peak:
+            self._try("set_peak", self._peak)
+        engage.announce(self._doors.host, self._doors.device, self._client)
+        return self._client
+
+    def _try(self, method, *arguments, **named):
+        """Calls the handle; None where that failed, which a debug line tells."""
+        try:
+            return getattr(self._client, method)(*arguments, **named) or True
+        except (client.DloError, ValueError) as e:
+            engage.say(logging.DEBUG, f"{method}: {e}")
+            if getattr(e, "code", 0) == _abi.ERR_FORKED:  # by a fork that Python did not see
+                self._client = None
+            return None
+
+    def handle(self):
+        """The open handle for hosts that bracket requests, None where there is none."""
+        with self._lock:
+            return self._open(now=True)
+
+    # ---- the ledger ----
+
+    def _attach(self, bytes_):
+        stager = next(self._names)
+        if not self._open(now=False) or self._try("attach", f"{stager}", bytes_):
+            self._ids[stager] = bytes_
+
+    def _detach(self, stagers):
+        for stager in stagers:
+            del self._ids[stager]
+            if self._client:
+                self._try("detach", f"{stager}")
+
+    def _replace_all(self):
+        peak = self._read_peak()
+        old = list(self._ids)
+        if self._total > 0:
+            self._attach(self._total)
+        self._detach(old)
+        if self._total > 0 and not self._ids:
+            self._set_peak(peak)  # a daemon at its quotas refused the new one: that is not R3
+
+    def _read_peak(self):
+        if self._client:
+            known = self._try("learned")
+            self._peak = known[0] if known else self._peak
+        return self._peak
+
+    def grow(self, bytes_):
+        """R1, for so many more bytes."""
+        with self._lock:
+            self._total += bytes_
+            self._attach(bytes_)
+            if len(self._ids) > IDS_MAX:
+                self._replace_all()
+
+    def shrink(self, bytes_):
+        """R2, R3, for so many bytes less, never below 0."""
+        with self._lock:
+            if self._total and not bytes_:
+                return
+            peak = self._read_peak()
+            self._total = max(0, self._total - bytes_)
+            same = next((s for s, b in self._ids.items() if b == bytes_), None)
+            if same is None:
+                self._replace_all()
+            else:
+                self._detach([same])
+            if self._total == 0:
+                self._set_peak(0)
+            elif not any(self._ids.values()):
+                self._set_peak(peak)  # the rest was refused, as above
+
+    def _set_peak(self, bytes_):
+        self._peak = bytes_
+        if self._client:
+            self._try("set_peak", bytes_)
+
+    @property
+    def staged_bytes(self):
+        return self._total
+
+    @property
+    def peak(self):
+        with self._lock:
+            return self._read_peak()
+
+    @peak.setter
+    def peak(self, bytes_):
+        with self._lock:
+            self._open(now=False)
+            self._set_peak(bytes_)
+
+    @property
+    def learned(self):
+        """The budget before its cap: the peak with its margin. 0 without the C library."""
+        with self._lock:
+            known = self._try("learned") if self._open(now=True) else None
+            return known[1] if known else 0
+
+    # ---- boundaries ----
+
+    def boundary(self, force, without_dlo):
+        """A component boundary, on the host's thread after its own synchronize. force: None to ask, or
+        a word of client.FORCES. Returns whether the cache was emptied. without_dlo(): what the host
+        does without dlo, for the modes off and shadow (R30); it empties by itself and returns the
+        same."""
+        if force and not self._is_advice(force):
+            self._empty(force)
+            return True
+        reserved, allocated = self._doors.read_allocator()
+        free, total = self._doors.read_memory()
+        with self._lock:
+            handle = self._open(now=True)
+        answer = handle and self._try("ask", force=force, reserved=_fits(reserved),
+                                      allocated=_fits(allocated), free=_fits(free), total=_fits(total))
+        if answer:
+            self._peak = answer.peak
+        if not answer or answer.decision == "keep":
+            return without_dlo()
+        if answer.decision == "release":
+            self._empty(None)
+        return answer.decision == "release"
+
+    def _is_advice(self, force):
+        """R4: the end of a stage that the operator wants decided like any boundary."""
+        try:
+            return force == "stage_end" and settings.get("DLO_STAGE_END") == "advise"
+        except settings.SettingError:
+            return False
+
+    def _empty(self, force):
+        """Empties first and tells then: that it was forced, and what it gave back (R4, R26)."""
+        start_ns = time.monotonic_ns()
+        self._doors.empty_cache()
+        us = (time.monotonic_ns() - start_ns) // 1000
+        with self._lock:
+            handle = self._open(now=True)
+        if not handle:
+            return
+        if force:
+            self._try("forced", force)
+        reserved, allocated = self._doors.read_allocator()
+        if reserved is not None and allocated is not None:
+            self._try("released", reserved, allocated, us)
+
+    def release(self):
+        """Empties without having asked, and reports it: R19, for hosts that have no other way."""
+        self._empty(None)
+        return True
+
+    def _after_fork(self):
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._client = None            # the parent's: closing it here frees the child's copy alone
+
+
+def _after_fork():
+    for registration in list(_all):
+        registration._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
