@@ -176,6 +176,21 @@ static void on_stop_signal(uv_signal_t *handle, int number)
     stop(handle->data, EXIT_SUCCESS, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+/* Two descriptors a connection; says so when the limit of the system is lower. */
+static void raise_descriptor_limit(const struct config *c)
+{
+    rlim_t needed = 2 * (rlim_t)c->max_sessions + DESCRIPTORS_SPARE;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
+        return;
+    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < needed)
+        log_line(LOG_LEVEL_WARNING, "",
+                 "max_sessions = %u needs %llu descriptors, the limit is %llu (LimitNOFILE=)",
+                 c->max_sessions, (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+}
+
 /* R11: good settings or the former ones. */
 static void on_reload_signal(uv_signal_t *handle, int number)
 {
@@ -197,6 +212,7 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         log_line(LOG_LEVEL_WARNING, "", "reload: %s changed; it counts from the next start on",
                  waiting);
     log_set_level(d->config->log_level);
+    raise_descriptor_limit(d->config);
     journal_set_file_max(d->service.journal, d->config->journal_file_max);
     service_apply_config(&d->service);
     if (d->service.sampler)
@@ -245,21 +261,6 @@ static void start_handles(struct daemon *d)
 
 /* ---- start ---- */
 
-/* Two descriptors a connection; says so when the limit of the system is lower. */
-static void raise_descriptor_limit(const struct config *c)
-{
-    rlim_t needed = 2 * (rlim_t)c->max_sessions + DESCRIPTORS_SPARE;
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
-        return;
-    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < needed)
-        log_line(LOG_LEVEL_WARNING, "",
-                 "max_sessions = %u needs %llu descriptors, the limit is %llu (LimitNOFILE=)",
-                 c->max_sessions, (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
-}
-
 static void read_boot_id(char *out, size_t size)
 {
     _cleanup_close_ int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -274,14 +275,12 @@ static int start_parts(struct daemon *d)
     const struct sampler_callbacks callbacks = {on_device, on_sample, on_idle, d};
     const struct config *c = d->config;
     struct service *v = &d->service;
-    char boot_id[64], self[CONFIG_TEXT_SIZE];
-    size_t length = sizeof(self);
+    char boot_id[64];
 
     service_init(v, c, uv_hrtime());
     read_boot_id(boot_id, sizeof(boot_id));
-    if (uv_exepath(self, &length) < 0)
-        return ERR_IO;
-    v->sampler = sampler_new(&d->loop, c, self, &callbacks);
+    /* this very program, also when its file was replaced or removed by an upgrade */
+    v->sampler = sampler_new(&d->loop, c, "/proc/self/exe", &callbacks);
     v->journal = journal_new(c->journal_ring, c->journal_file, c->journal_file_max, boot_id,
                              service_preamble, v);
     if (!v->sampler || !v->journal)

@@ -124,14 +124,36 @@ static int format_header(const struct journal_file *f, char *out, size_t size)
     return snprintf(out, size, "%s\n# boot %s", TRACE_HEADER, f->boot_id);
 }
 
-static bool is_of_this_boot(const struct journal_file *f)
+enum kind { NO_JOURNAL, OF_ANOTHER_BOOT, OF_THIS_BOOT };
+
+static enum kind kind_of_file(const struct journal_file *f)
 {
     char want[160], have[160];
     int length = format_header(f, want, sizeof(want));
     _cleanup_close_ int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, have, (size_t)length) : -1;
 
-    return fd >= 0 && read(fd, have, (size_t)length) == length &&
-           memcmp(want, have, (size_t)length) == 0;
+    if (n < (ssize_t)strlen(TRACE_HEADER) || memcmp(want, have, strlen(TRACE_HEADER)) != 0)
+        return NO_JOURNAL;
+    return n == length && memcmp(want, have, (size_t)length) == 0 ? OF_THIS_BOOT : OF_ANOTHER_BOOT;
+}
+
+/* What a crash left of its last line is cut off: the next line would be written behind it. */
+static int cut_half_line(int fd, uint64_t *io_bytes)
+{
+    char tail[TRACE_LINE_MAX + 2];
+    size_t length = *io_bytes < sizeof(tail) ? (size_t)*io_bytes : sizeof(tail);
+    ssize_t n = pread(fd, tail, length, (off_t)(*io_bytes - length));
+    size_t kept = n > 0 ? (size_t)n : 0;
+
+    if (n != (ssize_t)length)
+        return -1;
+    while (kept > 0 && tail[kept - 1] != '\n')
+        kept--;
+    if (kept == length)
+        return 0;
+    *io_bytes -= length - kept;
+    return ftruncate(fd, (off_t)*io_bytes);
 }
 
 static bool rotate(struct journal_file *f)
@@ -149,6 +171,25 @@ static bool rotate(struct journal_file *f)
     return false;
 }
 
+/* The file that is there makes room where it is not to be gone on with. false: it was given up. */
+static bool take_over(struct journal_file *f, const struct stat *st, uint64_t max_bytes)
+{
+    enum kind kind;
+
+    if (!S_ISREG(st->st_mode)) {
+        give_up(f, "it is there and is not a regular file; name another one");
+        return false;
+    }
+    if (st->st_size == 0)
+        return true;
+    kind = kind_of_file(f);
+    if (kind == NO_JOURNAL) {
+        give_up(f, "it is there and is no journal; name another one");
+        return false;
+    }
+    return (kind == OF_THIS_BOOT && (uint64_t)st->st_size < max_bytes) || rotate(f);
+}
+
 bool journal_file_begin(struct journal_file *f, uint64_t max_bytes)
 {
     char header[160];
@@ -159,17 +200,9 @@ bool journal_file_begin(struct journal_file *f, uint64_t max_bytes)
     journal_file_flush(f);
     close_file(f);
     f->dropped_bytes = 0;
-    if (lstat(f->path, &st) == 0) {
-        if (!S_ISREG(st.st_mode)) {
-            give_up(f, "it is there and is not a regular file; name another one");
-            return false;
-        }
-        if (st.st_size > 0 && ((uint64_t)st.st_size >= max_bytes || !is_of_this_boot(f)) &&
-            !rotate(f))
-            return false;
-    }
-    f->fd =
-        open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
+    if (lstat(f->path, &st) == 0 && !take_over(f, &st, max_bytes))
+        return false;
+    f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
     if (f->fd < 0 || fstat(f->fd, &st) < 0) {
         give_up_errno(f, "open");
         return false;
@@ -179,8 +212,14 @@ bool journal_file_begin(struct journal_file *f, uint64_t max_bytes)
         close_file(f);
         return false;
     }
+    f->bytes = (uint64_t)st.st_size;
+    if (cut_half_line(f->fd, &f->bytes) < 0) {
+        give_up_errno(f, "its last line");
+        close_file(f);
+        return false;
+    }
     f->is_beginning = true;
-    f->bytes = f->begun_bytes = (uint64_t)st.st_size;
+    f->begun_bytes = f->bytes;
     if (f->bytes == 0)
         journal_file_put(f, header, (size_t)format_header(f, header, sizeof(header)));
     return true;

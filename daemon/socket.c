@@ -95,10 +95,10 @@ static int prepare_folder(const char *path, char *ret_error)
         return fail(ret_error, ERR_IO, "cannot make the folder", folder);
     if (stat(folder, &st) < 0)
         return fail(ret_error, ERR_IO, "cannot use the folder", folder);
-    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & S_IWOTH)) {
+    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH))) {
         snprintf(ret_error, SOCKET_ERROR_SIZE,
                  "the folder %s belongs to uid %u with mode %04o: it must belong to root or to uid "
-                 "%u and not be writable by others, or clients will not trust the socket",
+                 "%u and not be writable by group or others, or clients will not trust the socket",
                  folder, st.st_uid, st.st_mode & 07777, geteuid());
         return ERR_NOT_TRUSTED;
     }

@@ -156,6 +156,34 @@ def a_shorter_sample_interval_counts_from_the_reload_on():
 
 
 @test
+def a_half_line_at_the_end_of_a_file_is_cut_off():
+    with folder() as at:
+        path = os.path.join(at, "j")
+        for cut in (1, 7, 20):
+            with Daemon(journal_file=path) as d, d.worker() as p:
+                p.ask(40, 10, 80, 400)
+            os.truncate(path, os.path.getsize(path) - cut)
+        with Daemon(journal_file=path) as d, d.worker() as p:
+            p.ask(40, 10, 80, 400)
+        check_replays(path)
+
+
+@test
+def a_file_that_is_no_journal_is_left_alone():
+    with folder() as at:
+        path = os.path.join(at, "precious")
+        for content in ("precious\n", "# dlo-trac", "#\n" * 4000):
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(content)
+            with Daemon(journal_file=path) as d, d.worker() as p:
+                p.ask(40, 10, 80, 400)
+                check_in("is no journal", d.log())
+            with open(path, encoding="utf-8") as f:
+                check_equal(f.read(), content)
+            check_equal(os.listdir(at), ["precious"])
+
+
+@test
 def two_daemons_do_not_write_one_file():
     with folder() as at:
         path = os.path.join(at, "j")

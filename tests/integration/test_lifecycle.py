@@ -3,12 +3,13 @@
 """Start, stop and reload: sockets stale and live, folders that cannot be trusted, a socket from the
 service manager, signals, settings (R11, threats T5 to T7)."""
 import os
+import shutil
 import socket
 import stat
 import subprocess
 import sys
 
-from lib.harness import DLOD, IS_ROOT, Closed, Daemon, Peer, SimGpu, folder, run_dlod, wait_for
+from lib.harness import DLOD, IS_ROOT, IS_VALGRIND, Closed, Daemon, Peer, SimGpu, folder, run_dlod, wait_for
 from lib.runner import check, check_equal, check_in, main, skip_unless, test
 
 
@@ -62,12 +63,13 @@ def a_live_socket_is_refused_and_its_owner_named():
 
 @test
 def a_folder_that_others_may_write_to_is_refused():
-    with folder(0o777) as at:
-        done = run_dlod("--telemetry", "worker", "--socket", os.path.join(at, "s.sock"))
-        check_equal(done.returncode, 1, "exit status")
-        check_in(at, done.stderr)
-        check_in("not be writable by others", done.stderr)
-        check_equal([x for x in os.listdir(at) if x.endswith(".sock")], [])
+    for mode in (0o777, 0o775, 0o757):
+        with folder(mode) as at:
+            done = run_dlod("--telemetry", "worker", "--socket", os.path.join(at, "s.sock"))
+            check_equal(done.returncode, 1, "exit status")
+            check_in(at, done.stderr)
+            check_in("not be writable by group or others", done.stderr)
+            check_equal([x for x in os.listdir(at) if x.endswith(".sock")], [])
 
 
 @test
@@ -205,6 +207,21 @@ def a_driver_that_comes_late_is_found():
             wait_for(lambda: d.log_lines("serving on", "gpu3.sock"), 20, "a socket")
         finally:
             check_equal(d.stop(), 0)
+
+
+@test
+def a_program_that_was_removed_still_has_its_probe():
+    skip_unless(not IS_VALGRIND, "valgrind runs the program by its path")
+    with folder() as at:
+        program = shutil.copy(DLOD, os.path.join(at, "dlod"))
+        d = Daemon(SimGpu(at), at=at)
+        d.process = subprocess.Popen([program, *d.args], env=d.env, stderr=subprocess.DEVNULL)
+        d.wait_ready()
+        wait_for(lambda: d.status()["device"]["uuid"], what="the device")
+        os.unlink(program)
+        with d.worker():
+            wait_for(lambda: d.status()["device"]["free"], what="a sample")
+        check_equal(d.stop(), 0)
 
 
 @test
