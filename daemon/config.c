@@ -16,7 +16,7 @@
 #define CLIENT_DEADLINE_NS  (250 * MS) /* of an ask; R9: a sample must be waited for less */
 #define SAMPLE_MAX_AGE_MIN  (1 * MS)
 #define SAMPLE_INTERVAL_MIN (250 * MS)   /* at most 4 samples a second that no ask needs */
-#define RING_MIN            4096u        /* one long event fits */
+#define RING_MIN            16384u       /* a segment has room for the longest lines of one event */
 #define RING_MAX            (1ull << 30) /* it is allocated at the start */
 
 enum reload { RELOAD, RESTART };
@@ -208,7 +208,7 @@ int config_validate(const struct config *c, char ret_error[CONFIG_ERROR_SIZE])
         why = "must be below max_sessions, so that others find a place";
     } else if (c->journal_ring < RING_MIN || c->journal_ring > RING_MAX) {
         key = "journal_ring";
-        why = "must be from 4K to 1G";
+        why = "must be from 16K to 1G";
     } else if (c->telemetry != BACKEND_WORKER && !c->gpu[0]) {
         key = "gpu";
         why = "is needed (set gpu, or telemetry = worker)";

@@ -35,7 +35,7 @@ struct connection {
     uv_poll_t death; /* of the peer's process */
     int pidfd;       /* -1: none */
     int open_handles;
-    bool is_closing;
+    bool is_closing, is_overdue; /* the second: its time for a hello was over a turn ago */
 };
 
 static void tick(struct server *s)
@@ -198,8 +198,12 @@ static void on_hello_timer(uv_timer_t *timer)
     {
         struct connection *c = list_entry(pos, struct connection, link);
 
-        if (!c->is_closing && c->session->state == SESSION_NEW &&
-            s->service->now_ns - c->session->opened_ns >= timeout)
+        if (c->is_closing || c->session->state != SESSION_NEW ||
+            s->service->now_ns - c->session->opened_ns < timeout)
+            continue;
+        if (!c->is_overdue) /* its hello may lie unread, where it is us who were late */
+            c->is_overdue = true;
+        else
             session_end(c->session, ERR_HELLO_TIMEOUT, error_text(ERR_HELLO_TIMEOUT));
     }
     arm_hello_timer(s);

@@ -65,13 +65,15 @@ void service_journal_sample(const struct service *v, const struct sample *sample
     journal_append(j, line, trace_finish(&w));
 }
 
-/* What is current; that none is, too: a file may go on from an earlier run that had one. */
+/* The sample that counts now (R9); that none does, too: the line before may be of an earlier run.
+ */
 static void journal_newest_sample(const struct service *v, struct journal *j)
 {
     struct sample sample = {0};
 
-    if (v->sampler)
-        (void)sampler_newest(v->sampler, v->now_ns, &sample);
+    if (v->sampler && sampler_newest(v->sampler, v->now_ns, &sample) &&
+        sample.age_ns > v->config->sample_max_age)
+        sample = (struct sample){0};
     service_journal_sample(v, &sample, j);
 }
 

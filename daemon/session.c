@@ -222,6 +222,7 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
     struct policy_notice notice;
     struct trace_writer w;
 
+    journal_reserve(v->journal); /* each of those who shared a sample is an event */
     v->reply.body = WIRE_ANSWER;
     policy_decide(&v->settings, &s->policy, b, sample, &v->reply.u.answer, &notice);
     snprintf(s->component, sizeof(s->component), "%s", b->component);

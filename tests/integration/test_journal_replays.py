@@ -6,7 +6,7 @@ import os
 import resource
 
 from lib import wire
-from lib.harness import Daemon, SimGpu, check_replays, folder, wait_for
+from lib.harness import Daemon, SimGpu, check_replays, folder, slow, wait_for
 from lib.runner import check, check_equal, check_in, main, test
 
 
@@ -72,8 +72,8 @@ def a_piece_that_lacks_a_part_of_the_state_plays_back():
         p.ok("detach", id="more")
         check_equal(p.ask(40, 10, 80, 400)[2]["peak"], 30)
         check_replays(recorded(d, os.path.join(at, "j")))
-    with folder() as at, Daemon(journal_ring="4K") as d:
-        peers = [d.worker(f"w{i}") for i in range(60)]
+    with folder() as at, Daemon(journal_ring="16K") as d:
+        peers = [d.worker(f"w{i}") for i in range(250)]
         for _ in range(5):
             for p in peers:
                 p.ask(40, 10, 80, 400)
@@ -181,6 +181,26 @@ def a_file_that_is_no_journal_is_left_alone():
             with open(path, encoding="utf-8") as f:
                 check_equal(f.read(), content)
             check_equal(os.listdir(at), ["precious"])
+
+
+@test
+def decisions_that_shared_a_sample_play_back():
+    with folder() as at:
+        sim = SimGpu(at)
+        with Daemon(sim, journal_ring="32K", sample_max_age="10ms") as d:
+            peers = [d.worker(f"w{i}") for i in range(60)]
+            for n in range(20):
+                if n == 10:
+                    sim.fault("nvmlDeviceGetMemoryInfo_v2", "hang")  # from here on none comes
+                for p in peers:
+                    p.send("ask", reserved=40 + n, allocated=10)
+                for p in peers:
+                    p.recv(timeout=slow(10))
+                check_replays(recorded(d, os.path.join(at, "j")))
+                if n == 11:
+                    break
+            for p in peers:
+                p.close()
 
 
 @test

@@ -191,11 +191,10 @@ def a_daemon_that_cannot_start_says_why():
 @test
 def a_driver_that_comes_late_is_found():
     skip_unless(IS_ROOT, "needs root, to be another user with a runtime folder of its own")
-    with folder(0o777) as at:
+    with folder(0o777, base="/tmp") as at:
         sim = SimGpu(at)
         os.rename(sim.path, sim.path + ".later")
         os.chmod(sim.path + ".later", 0o666)
-        os.chmod(at, 0o777)
         run_at = os.path.join(at, "run")
         os.mkdir(run_at)
         os.chown(run_at, 1000, 1000)

@@ -8,9 +8,10 @@ import re
 import signal
 import socket
 import struct
+import time
 
 from lib import wire
-from lib.harness import Closed, Daemon, Peer, as_uid, slow, wait_for, worker
+from lib.harness import Closed, Daemon, Peer, as_uid, folder, slow, wait_for, worker
 from lib.runner import check, check_equal, check_in, main, test
 
 U64_MAX = 2**64 - 1
@@ -317,9 +318,23 @@ def a_shorter_hello_timeout_counts_from_the_reload_on():
 
 
 @test
+def a_hello_that_came_in_time_is_read_by_a_daemon_that_was_late():
+    with Daemon(hello_timeout="100ms") as d:
+        with Peer(d.socket) as p, Peer(d.socket) as silent:
+            wait_for(lambda: d.peer_count() == 2, what="both are accepted")
+            os.kill(d.process.pid, signal.SIGSTOP)
+            p.send("hello", min_version=1, max_version=1, name="early")
+            started = time.monotonic()
+            wait_for(lambda: time.monotonic() > started + 0.2, what="the time to be over")
+            os.kill(d.process.pid, signal.SIGCONT)
+            check_equal(p.recv()[1], "welcome")
+            check_equal(silent.recv_error(slow(2))[1], "hello_timeout")
+
+
+@test
 def a_refused_connection_and_another_may_come_in_one_turn():
-    with Daemon(hello_timeout="100ms", max_sessions_uid=1, socket_mode="0666") as d:
-        os.chmod(d.folder, 0o755)
+    with folder(0o755, base="/tmp") as at, \
+            Daemon(at=at, hello_timeout="100ms", max_sessions_uid=1, socket_mode="0666") as d:
         with as_uid(1000):
             held = worker(d.socket, "held")
         with Peer(d.socket) as silent:  # its end is that of the timer

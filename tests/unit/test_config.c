@@ -402,8 +402,8 @@ static const struct {
     {"--telemetry=worker", "--hello-timeout=0", "hello_timeout: must be above 0"},
     {"--telemetry=worker", "--max-sessions=8", "root_sessions: must be below max_sessions"},
     {"--telemetry=worker", "--max-sessions=9", NULL},
-    {"--telemetry=worker", "--journal-ring=4095", "journal_ring: must be from 4K to 1G"},
-    {"--telemetry=worker", "--journal-ring=2G", "journal_ring: must be from 4K to 1G"},
+    {"--telemetry=worker", "--journal-ring=16383", "journal_ring: must be from 16K to 1G"},
+    {"--telemetry=worker", "--journal-ring=2G", "journal_ring: must be from 16K to 1G"},
 };
 
 START_TEST(keys_must_agree_with_each_other)

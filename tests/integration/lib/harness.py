@@ -51,9 +51,10 @@ def wait_for(condition, seconds=5.0, what="condition"):
 
 
 @contextlib.contextmanager
-def folder(mode=0o700):
-    """A private folder; short, since a socket's path has little room."""
-    path = tempfile.mkdtemp(prefix="t")
+def folder(mode=0o700, base=None):
+    """A private folder; short, since a socket's path has little room. base: where other users can
+    reach it, unlike the folder of this run."""
+    path = tempfile.mkdtemp(prefix="t", dir=base)
     os.chmod(path, mode)
     try:
         yield path
@@ -396,10 +397,11 @@ class Daemon:
 
     def settle(self):
         """Waits until no connection is left: each has a pidfd. Returns the descriptors there are."""
-        def has_peer():
-            return any(self._fd_kind(fd) == "anon_inode:[pidfd]" for fd in self.fds())
-        wait_for(lambda: not has_peer(), what="no connection is left")
+        wait_for(lambda: self.peer_count() == 0, what="no connection is left")
         return self.fds()
+
+    def peer_count(self):
+        return sum(self._fd_kind(fd) == "anon_inode:[pidfd]" for fd in self.fds())
 
     def _fd_kind(self, fd):
         with contextlib.suppress(OSError):
