@@ -67,7 +67,7 @@ class AllocatorCache:
     def release_if_needed(self, *, force=False):
         """A component boundary. Returns whether the cache was emptied. force: empties at once, without
         asking; the daemon is told afterwards, and nothing is learned (R4)."""
-        why = self._dlo._doors.force_reason() if force else None
+        why = self._dlo.doors.force_reason() if force else None
         return self._dlo.boundary(why, self._without_dlo)
 
     def _without_dlo(self):

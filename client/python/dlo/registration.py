@@ -8,6 +8,7 @@ The ledger lives here. Hosts count bytes, the protocol names stagers: growing at
 shrinking detaches an id of that many bytes, or else attaches the remainder under a fresh id and
 detaches all the others, so that the total is never 0 in between (R3).
 """
+import collections
 import itertools
 import logging
 import os
@@ -25,8 +26,15 @@ IDS_MAX = 1024
 _all = weakref.WeakSet()  # for the child of a fork
 
 
+def _omni_platform():
+    """vLLM-Omni's own names for device memory and release, in a process that runs it."""
+    platforms = sys.modules.get("vllm_omni.platforms")
+    return getattr(platforms, "current_omni_platform", None)
+
+
 class Doors:
-    """How a registration reaches its host: torch, unless a host has doors of its own. Picklable."""
+    """How a registration reaches its host: torch, or vLLM-Omni's platform where that is there. Looked
+    up at each call. Picklable."""
 
     host = "torch"
     features = 0
@@ -40,11 +48,22 @@ class Doors:
 
     def read_memory(self):
         """(free, total) of the device, or (None, None)."""
-        return torch_memory.read_device_memory(self.device)
+        platform = _omni_platform()
+        if platform is None:
+            return torch_memory.read_device_memory(self.device)
+        try:
+            free, total = platform.get_device_memory(self.device)
+            return torch_memory.correct_host_memory(self.device, free, total), total
+        except Exception:
+            return None, None
 
     def empty_cache(self):
         """The release. What it raises passes to the host."""
-        torch_memory.empty_cache(self.device)
+        platform = _omni_platform()
+        if platform is None:
+            torch_memory.empty_cache(self.device)
+        else:
+            platform.empty_cache()
 
     def uuid(self):
         """Of the device, None where it is not known (yet)."""
@@ -55,8 +74,11 @@ class Doors:
         return torch_memory.is_ready(self.device)
 
     def force_reason(self):
-        """Why the host forces: "oom_retry" while an out-of-memory error is being handled."""
-        return "oom_retry" if is_out_of_memory(sys.exc_info()[1]) else "failure"
+        """Why the host forces, by the exception that it is handling: "oom_retry" before the one retry
+        of a load that ran out of memory, "failure" after it and for all others."""
+        error = sys.exc_info()[1]
+        is_first = is_out_of_memory(error) and not is_out_of_memory(error.__context__)
+        return "oom_retry" if is_first else "failure"
 
 
 def is_out_of_memory(error):
@@ -82,7 +104,7 @@ class Registration:
     carry ledger and peak; the copy is a registration of its own. Collected: the daemon forgets it."""
 
     def __init__(self, doors, min_free_fraction):
-        self._doors = doors
+        self.doors = doors
         self._min_free = float(min_free_fraction)
         self._ids = {}  # stager: bytes
         self._total = 0
@@ -94,11 +116,13 @@ class Registration:
         self._names = itertools.count(1)
         self._client = None
         self._is_refused = False
+        self._collected = collections.deque()
         _all.add(self)
 
     def __getstate__(self):
         with self._lock:
-            return {"_doors": self._doors, "_min_free": self._min_free, "_ids": dict(self._ids),
+            self._detach_collected()
+            return {"doors": self.doors, "_min_free": self._min_free, "_ids": dict(self._ids),
                     "_total": self._total, "_peak": self._peak}
 
     def __setstate__(self, state):
@@ -119,26 +143,26 @@ class Registration:
         if self._client or self._is_refused:
             return self._client
         try:
-            if not now and not settings.get("DLO_SOCKET") and not self._doors.is_ready():
+            if not now and not settings.get("DLO_SOCKET") and not self.doors.is_ready():
                 return None
             self._client = client.Client(
                 name=worker_name(),
-                gpu_uuid=self._doors.uuid(),
+                gpu_uuid=self.doors.uuid(),
                 mode="on",  # $DLO_MODE wins
                 deadline_ms=settings.get("DLO_DEADLINE_MS"),
                 policy=settings.get("DLO_POLICY"),
                 stage_end=settings.get("DLO_STAGE_END"),
                 min_free=self._min_free,
-                features=self._doors.features)
+                features=self.doors.features)
         except (_library.LibraryError, client.DloError, settings.SettingError) as e:
             self._is_refused = True
-            engage.refuse(self._doors.host, e)
+            engage.refuse(self.doors.host, e)
             return None
         for stager, bytes_ in self._ids.items():
             self._try("attach", str(stager), bytes_)
         if self._peak:
             self._try("set_peak", self._peak)
-        engage.announce(self._doors.host, self._doors.device, self._client)
+        engage.announce(self.doors.host, self.doors.device, self._client)
         return self._client
 
     def _try(self, method, *arguments, **named):
@@ -152,7 +176,7 @@ class Registration:
             return None
 
     def handle(self):
-        """The open handle for hosts that bracket requests, None where there is none."""
+        """The open handle, None where there is none."""
         with self._lock:
             return self._open(now=True)
 
@@ -184,9 +208,19 @@ class Registration:
             self._peak = known[0] if known else self._peak
         return self._peak
 
+    def collected(self, bytes_):
+        """A stager of so many bytes was garbage-collected without being detached: it is at the next
+        call. Takes no lock, since the collector may run anywhere."""
+        self._collected.append(bytes_)
+
+    def _detach_collected(self):
+        while self._collected:
+            self._shrink(self._collected.popleft())
+
     def grow(self, bytes_):
         """R1, for so many more bytes."""
         with self._lock:
+            self._detach_collected()
             self._total += bytes_
             self._attach(bytes_)
             if len(self._ids) > IDS_MAX:
@@ -195,19 +229,23 @@ class Registration:
     def shrink(self, bytes_):
         """R2, R3, for so many bytes less, never below 0."""
         with self._lock:
-            if self._total and not bytes_:
-                return
-            peak = self._read_peak()
-            self._total = max(0, self._total - bytes_)
-            same = next((s for s, b in self._ids.items() if b == bytes_), None)
-            if same is None:
-                self._replace_all()
-            else:
-                self._detach([same])
-            if self._total == 0:
-                self._set_peak(0)
-            elif not any(self._ids.values()):
-                self._set_peak(peak)  # the rest was refused, as above
+            self._detach_collected()
+            self._shrink(bytes_)
+
+    def _shrink(self, bytes_):
+        if self._total and not bytes_:
+            return
+        peak = self._read_peak()
+        self._total = max(0, self._total - bytes_)
+        same = next((s for s, b in self._ids.items() if b == bytes_), None)
+        if same is None:
+            self._replace_all()
+        else:
+            self._detach([same])
+        if self._total == 0:
+            self._set_peak(0)
+        elif not any(self._ids.values()):
+            self._set_peak(peak)  # the rest was refused, as above
 
     def _set_peak(self, bytes_):
         self._peak = bytes_
@@ -217,6 +255,11 @@ class Registration:
     @property
     def staged_bytes(self):
         return self._total
+
+    @property
+    def last_peak(self):
+        """The peak as of the last answer, without asking anybody."""
+        return self._peak
 
     @property
     def peak(self):
@@ -246,9 +289,10 @@ class Registration:
         if force and not self._is_advice(force):
             self._empty(force)
             return True
-        reserved, allocated = self._doors.read_allocator()
-        free, total = self._doors.read_memory()
+        reserved, allocated = self.doors.read_allocator()
+        free, total = self.doors.read_memory()
         with self._lock:
+            self._detach_collected()
             handle = self._open(now=True)
         answer = handle and self._try("ask", force=force, reserved=_fits(reserved),
                                       allocated=_fits(allocated), free=_fits(free), total=_fits(total))
@@ -270,7 +314,7 @@ class Registration:
     def _empty(self, force):
         """Empties first and tells then: that it was forced, and what it gave back (R4, R26)."""
         start_ns = time.monotonic_ns()
-        self._doors.empty_cache()
+        self.doors.empty_cache()
         us = (time.monotonic_ns() - start_ns) // 1000
         with self._lock:
             handle = self._open(now=True)
@@ -278,9 +322,21 @@ class Registration:
             return
         if force:
             self._try("forced", force)
-        reserved, allocated = self._doors.read_allocator()
+        reserved, allocated = self.doors.read_allocator()
         if reserved is not None and allocated is not None:
             self._try("released", reserved, allocated, us)
+
+    # ---- requests ----
+
+    def busy_begin(self):
+        """R21: a request begins. True where the daemon's session is busy now; then busy_end must
+        follow. A handle that is not open yet is not opened for it."""
+        return bool(self._client and self._try("busy_begin"))
+
+    def busy_end(self):
+        """R21: it has ended."""
+        if self._client:
+            self._try("busy_end")
 
     def release(self):
         """Empties without having asked, and reports it: R19, for hosts that have no other way."""

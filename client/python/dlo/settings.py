@@ -64,6 +64,8 @@ TABLE = (
             "`learned`, `fixed`, `always`, `never`", "the policy of this worker; unset: the daemon's"),
     Setting("DLO_STAGE_END", "force", _one_of("force", "advise"), "`force`, `advise`",
             "what a release that a host forces at the end of a stage becomes (R4)"),
+    Setting("DLO_VLLM_OMNI_WORKERS", ("vllm_omni.diffusion.worker.diffusion_worker",), _names,
+            "module, ...", "where it has the worker class whose requests are bracketed"),
     Setting("DLO_VLLM_OMNI_MODULES", ("vllm_omni.diffusion.offloader.module_residency",), _names,
             "module, ...", "where vLLM-Omni, or a fork of it, has the class to patch"),
     Setting("DLO_WRAP_EMPTY_CACHE", False, _flag, "`1`, `0`",

@@ -45,13 +45,22 @@ def read_device_memory(device):
     try:
         backend, device = _backend(device)
         free, total = backend.mem_get_info(device)
-        if getattr(backend.get_device_properties(device), "is_integrated", 0):
-            from dlo import _library
-
-            free = _library.load().dlo_host_memory_free(free, total)
-        return free, total
+        return correct_host_memory(device, free, total), total
     except Exception:
         return None, None
+
+
+def correct_host_memory(device, free, total):
+    """free, or on a device whose memory is the host's what the kernel could give (R11b)."""
+    try:
+        backend, device = _backend(device)
+        if backend.get_device_properties(device).is_integrated:
+            from dlo import _library
+
+            return _library.load().dlo_host_memory_free(free, total)
+    except Exception:
+        pass
+    return free
 
 
 def empty_cache(device):
