@@ -37,7 +37,8 @@ def _stem():
 
 
 def _modules():
-    return sorted(name for name in os.listdir(os.path.join(HERE, "dlo")) if name.endswith(".py"))
+    return sorted(name for name in os.listdir(os.path.join(HERE, "dlo"))
+                  if name.endswith(".py")) + ["_site/sitecustomize.py"]
 
 
 def _dist_info():

@@ -95,15 +95,23 @@ purity()
     done
 }
 
+# What a library exports, and that each function of its public header is there.
+exports_of()
+{
+    local so=$build/$1.so.0 header=$2 pattern=$3
+    nm -D --defined-only -P "$so" | awk -v p="^($pattern|DLO_[A-Z]*_?0)" '$1 !~ p { print "'"$1"'.so: " $1 }'
+    nm -g --defined-only -P "$build/$1.a" | awk -v p="^($pattern|__asan_|__odr_asan)" 'NF > 1 && $1 !~ p { print "'"$1"'.a: " $1 }'
+    sed -nE 's/^DLO_API [^(]*[ *](dlo_[a-z_0-9]+)\(.*/\1/p' "$header" | LC_ALL=C sort -u >"$work/declared"
+    [ -s "$work/declared" ] || echo "$header declares nothing that this check sees"
+    nm -D --defined-only -P "$so" | sed -nE 's/^(dlo_[a-z_0-9]+).*/\1/p' | LC_ALL=C sort -u >"$work/exported"
+    LC_ALL=C comm -23 "$work/declared" "$work/exported" | sed 's/^/declared, not exported: /'
+    LC_ALL=C comm -13 "$work/declared" "$work/exported" | sed 's/^/exported, not declared: /'
+}
 exports()
 {
     [ -e "$build/libdlo-client.so.0" ] || { echo "SKIP no $build/libdlo-client.so.0 (make first)"; return; }
-    nm -D --defined-only -P "$build/libdlo-client.so.0" | awk '$1 !~ /^(dlo_[a-z]|DLO_0)/ { print ".so: " $1 }'
-    nm -g --defined-only -P "$build/libdlo-client.a" | awk 'NF > 1 && $1 !~ /^(dlo_[a-z]|__asan_|__odr_asan)/ { print ".a: " $1 }'
-    # Each function of the public headers is there.
-    sed -nE 's/^[a-z].*[ *](dlo_[a-z_0-9]+)\(.*/\1/p' client/include/dlo/*.h | sort -u |
-        comm -23 - <(nm -D --defined-only -P "$build/libdlo-client.so.0" | sed 's/[@ ].*//' | sort -u) |
-        sed 's/^/declared, not exported: /'
+    exports_of libdlo-client client/include/dlo/dlo.h 'dlo_[a-z]'
+    exports_of libdlo-client-cuda client/include/dlo/dlo_cuda.h 'dlo_(cuda|cache|stager)_[a-z]'
 }
 
 alone()
@@ -152,6 +160,7 @@ spdx()
 # A rule that docs/policy.md marks as built stands in code and in a vector or test.
 rules() { python3 tests/lint/rules.py; }
 config_docs() { python3 tests/lint/config_docs.py; }
+guide_docs() { python3 tests/lint/guide_docs.py; }
 
 # Not the paths of the machine somebody works on. (Written so that this line is not one.)
 paths()
@@ -202,6 +211,7 @@ fact 'public-cxx public headers are C++11' public_cxx
 fact 'spdx each source has its SPDX line' spdx
 fact 'rules built rules are in code and in a vector or test' rules
 fact 'config-docs docs/config.md is that of daemon/config.def' config_docs
+fact 'guide-docs docs/user-guide.md has the variables that are read' guide_docs
 fact 'paths no path of this machine' paths
 fact 'lengths files are not too long' lengths
 fact 'shell shellcheck finds nothing' shell

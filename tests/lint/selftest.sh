@@ -58,6 +58,7 @@ plant uv '<uv.h> in a session' daemon/session.c '#include <uv.h>'
 plant protobuf 'a protobuf-c type in the daemon' daemon/session.c 'struct _ProtobufCMessage;'
 plant spdx 'a source without SPDX' daemon/planted.c 'int planted;'
 plant config-docs 'a key without docs' daemon/config.def 'KEY(planted, COUNT, "1", RELOAD, "x")' planted
+plant guide-docs 'a variable without a row' client/python/dlo/cache.py 'import os; os.environ.get("DLO_PLANTED")' DLO_PLANTED
 plant paths 'a path of this machine' docs/config.md "/wo""rk/main/x"
 plant alone 'a header that needs another' daemon/planted.h 'void planted(uint64_t);'
 plant pycompile 'a Python file that does not compile' tests/run.py 'def' SyntaxError

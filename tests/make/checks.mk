@@ -18,7 +18,7 @@ suites: parts
 	@DLO_BUILD=$(abspath $(BUILD)) tests/run.py $(SUITES)
 
 # ---- what people type ----
-.PHONY: demo test acceptance bench check-gpu check-long fuzz
+.PHONY: demo test acceptance bench check-gpu check-upstream check-hosts check-long fuzz
 demo: all $(SIM) $(PROGRAMS) ## the main job on a simulated GPU (CAP=0.05: with a small cap)
 	@DLO_BUILD=$(abspath $(BUILD)) CAP='$(CAP)' tests/demo/demo.sh
 
@@ -32,6 +32,12 @@ bench: parts ## measure; asserts nothing
 
 check-gpu: parts ## with a real GPU and driver (SKIP without)
 	@DLO_BUILD=$(abspath $(BUILD)) tests/gpu/run.sh
+
+check-upstream: all ## vLLM-Omni's own residency tests over our class (UPSTREAM=DIR; SKIP without)
+	@DLO_BUILD=$(abspath $(BUILD)) tests/upstream/check.sh $(UPSTREAM)
+
+check-hosts: all ## released vLLM-Omni, torch and diffusers from the package index (SKIP without)
+	@DLO_BUILD=$(abspath $(BUILD)) tests/hosts/check.sh
 
 check-long: parts ## the suites with longer loops (DLO_LONG=1), then the fuzzers for 5 minutes each
 	@DLO_LONG=1 DLO_SLOW=10 DLO_BUILD=$(abspath $(BUILD)) tests/run.py unit conformance integration

@@ -15,7 +15,7 @@ packages_of()
         echo gcc libc6-dev make binutils pkg-config libuv1-dev libprotobuf-c-dev \
             protobuf-c-compiler libjansson-dev libinih-dev
         ;;
-    test) echo check python3 locales ;;
+    test) echo check python3 python3-venv locales ;;
     format) echo clang-format ;;
     analyze) echo clang-tidy cppcheck ;;
     clang) echo clang ;;

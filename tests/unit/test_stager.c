@@ -81,6 +81,7 @@ START_TEST(compute_waits_for_the_copies_and_the_host_does_not)
 }
 END_TEST
 
+/* R17 */
 START_TEST(out_of_memory_is_retried_once_after_a_release)
 {
     unsigned long long neighbour, block;
@@ -119,8 +120,8 @@ START_TEST(out_of_memory_is_retried_once_after_a_release)
 }
 END_TEST
 
-/* Both orders of two failures, and where a load can fail: {first, second} call of an allocation or
- * a copy, and how many tries there are. */
+/* R17, R18: both orders of two failures, and where a load can fail: {first, second} call of an
+ * allocation or a copy, and how many tries there are. */
 START_TEST(a_failed_load_ends_on_the_masters)
 {
     static const struct {

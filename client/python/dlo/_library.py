@@ -41,7 +41,7 @@ def _find(soname, variable):
             looked.append(f"{path} ({where}): no such file")
             continue
         try:
-            return ctypes.CDLL(path), path
+            return ctypes.CDLL(path), os.path.normpath(path)
         except OSError as e:
             looked.append(f"{path} ({where}): {e}")
     raise LibraryError(

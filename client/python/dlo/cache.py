@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dlo.AllocatorCache: in place of vLLM-Omni's BoundedAllocatorCache, for any program on torch."""
-from dlo.registration import Doors, Registration
+from dlo.doors import Doors
+from dlo.registration import Registration
 
 
 class AllocatorCache:

@@ -18,73 +18,12 @@ import threading
 import time
 import weakref
 
-from dlo import _abi, _library, client, engage, settings, torch_memory
+from dlo import _abi, _library, client, engage, settings
 
 # Far below the 4096 stagers that a session may have: then they are merged into one.
 IDS_MAX = 1024
 
 _all = weakref.WeakSet()  # for the child of a fork
-
-
-def _omni_platform():
-    """vLLM-Omni's own names for device memory and release, in a process that runs it."""
-    platforms = sys.modules.get("vllm_omni.platforms")
-    return getattr(platforms, "current_omni_platform", None)
-
-
-class Doors:
-    """How a registration reaches its host: torch, or vLLM-Omni's platform where that is there. Looked
-    up at each call. Picklable."""
-
-    host = "torch"
-    features = 0
-
-    def __init__(self, device):
-        self.device = device
-
-    def read_allocator(self):
-        """(reserved, allocated), or (None, None)."""
-        return torch_memory.read_allocator(self.device)
-
-    def read_memory(self):
-        """(free, total) of the device, or (None, None)."""
-        platform = _omni_platform()
-        if platform is None:
-            return torch_memory.read_device_memory(self.device)
-        try:
-            free, total = platform.get_device_memory(self.device)
-            return torch_memory.correct_host_memory(self.device, free, total), total
-        except Exception:
-            return None, None
-
-    def empty_cache(self):
-        """The release. What it raises passes to the host."""
-        platform = _omni_platform()
-        if platform is None:
-            torch_memory.empty_cache(self.device)
-        else:
-            platform.empty_cache()
-
-    def uuid(self):
-        """Of the device, None where it is not known (yet)."""
-        return torch_memory.device_uuid(self.device)
-
-    def is_ready(self):
-        """May the UUID be asked for now?"""
-        return torch_memory.is_ready(self.device)
-
-    def force_reason(self):
-        """Why the host forces, by the exception that it is handling: "oom_retry" before the one retry
-        of a load that ran out of memory, "failure" after it and for all others."""
-        error = sys.exc_info()[1]
-        is_first = is_out_of_memory(error) and not is_out_of_memory(error.__context__)
-        return "oom_retry" if is_first else "failure"
-
-
-def is_out_of_memory(error):
-    """Is it torch's out-of-memory error, by its name and not its import?"""
-    return any(c.__name__ in ("OutOfMemoryError", "AcceleratorOutOfMemoryError")
-               for c in type(error).__mro__)
 
 
 def worker_name():
@@ -103,9 +42,10 @@ class Registration:
     """Threads: any. Fork: the child registers anew, with the same ledger and peak. Pickle and copy
     carry ledger and peak; the copy is a registration of its own. Collected: the daemon forgets it."""
 
-    def __init__(self, doors, min_free_fraction):
+    def __init__(self, doors, min_free_fraction=None):
+        """min_free_fraction: None is the daemon's."""
         self.doors = doors
-        self._min_free = float(min_free_fraction)
+        self._min_free = None if min_free_fraction is None else float(min_free_fraction)
         self._ids = {}  # stager: bytes
         self._total = 0
         self._peak = 0
@@ -162,8 +102,18 @@ class Registration:
             self._try("attach", str(stager), bytes_)
         if self._peak:
             self._try("set_peak", self._peak)
+        self._settle_first()
         engage.announce(self.doors.host, self.doors.device, self._client)
         return self._client
+
+    def _settle_first(self):
+        """The cap holds from the start: no boundary may come for a long time."""
+        if not self.doors.has_threshold():
+            return
+        _, total = self.doors.read_memory()
+        cap = _fits(total) and self._try("cap", total)
+        if cap and cap is not True:  # None in mode off
+            self.doors.settle("", cap)
 
     def _try(self, method, *arguments, **named):
         """Calls the handle; None where that failed, which a debug line tells."""
@@ -286,9 +236,26 @@ class Registration:
         a word of client.FORCES. Returns whether the cache was emptied. without_dlo(): what the host
         does without dlo, for the modes off and shadow (R30); it empties by itself and returns the
         same."""
-        if force and not self._is_advice(force):
+        if self.is_forced(force):
             self._empty(force)
             return True
+        decision = self.decide(force)
+        if decision == "keep":
+            return without_dlo()
+        if decision == "release":
+            self._empty(None)
+        return decision == "release"
+
+    def is_forced(self, force):
+        """R4: is that forced, and not the end of a stage that is to be decided like any boundary?"""
+        try:
+            return bool(force) and not (force == "stage_end" and
+                                        settings.get("DLO_STAGE_END") == "advise")
+        except settings.SettingError:
+            return True
+
+    def decide(self, force=None):
+        """Asks: "retain", "release" or "keep". The host then empties, or not, and calls emptied()."""
         reserved, allocated = self.doors.read_allocator()
         free, total = self.doors.read_memory()
         with self._lock:
@@ -296,26 +263,22 @@ class Registration:
             handle = self._open(now=True)
         answer = handle and self._try("ask", force=force, reserved=_fits(reserved),
                                       allocated=_fits(allocated), free=_fits(free), total=_fits(total))
-        if answer:
+        if not answer:
+            return "keep"
+        if answer.cause != "locked":
             self._peak = answer.peak
-        if not answer or answer.decision == "keep":
-            return without_dlo()
-        if answer.decision == "release":
-            self._empty(None)
-        return answer.decision == "release"
-
-    def _is_advice(self, force):
-        """R4: the end of a stage that the operator wants decided like any boundary."""
-        try:
-            return force == "stage_end" and settings.get("DLO_STAGE_END") == "advise"
-        except settings.SettingError:
-            return False
+        self.doors.settle(answer.decision, answer.cap)
+        return answer.decision
 
     def _empty(self, force):
-        """Empties first and tells then: that it was forced, and what it gave back (R4, R26)."""
+        """Empties first and tells then (R4, R26)."""
         start_ns = time.monotonic_ns()
         self.doors.empty_cache()
-        us = (time.monotonic_ns() - start_ns) // 1000
+        self.emptied((time.monotonic_ns() - start_ns) // 1000, force)
+
+    def emptied(self, us, force=None):
+        """The host has emptied its cache, in so many microseconds: tells why where it was forced, and
+        what that gave back. Waits for nobody."""
         with self._lock:
             handle = self._open(now=True)
         if not handle:

@@ -90,3 +90,18 @@ def device_uuid(device):
         return ("MIG-" if is_instance else "GPU-") + uuid
     except Exception:
         return None
+
+
+def is_async(device):
+    """Is the cache of that device the driver's default pool (backend cudaMallocAsync)?"""
+    try:
+        backend, _ = _backend(device)
+        return backend.get_allocator_backend() == "cudaMallocAsync"
+    except Exception:
+        return False
+
+
+def ordinal(device):
+    """Its number in this process."""
+    backend, device = _backend(device)
+    return backend.current_device() if device.index is None else device.index

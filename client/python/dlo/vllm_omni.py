@@ -16,7 +16,8 @@ import threading
 import weakref
 
 from dlo import _abi, _library, engage, imports, settings
-from dlo.registration import Doors, Registration
+from dlo.doors import Doors
+from dlo.registration import Registration
 
 HOST = "vllm-omni"
 WORKER_METHODS = ("execute_model", "execute_model_batch", "execute_stepwise")

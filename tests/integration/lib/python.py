@@ -35,6 +35,13 @@ def step(*words):  # says something to the test and waits for its word
 """
 
 
+class Setup(str):
+    """What a program begins with: SETUP + more takes the indentation of a test off more."""
+
+    def __add__(self, more):
+        return str(self) + textwrap.dedent(more)
+
+
 def _sanitizer():
     """The library that a sanitized libdlo-client needs to be loaded first."""
     with open(os.path.join(BUILD, "flags"), encoding="utf-8") as f:
