@@ -221,6 +221,8 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         server_reload(d->server);
     if (d->config->mode == MODE_OFF && d->server)
         server_end_workers(d->server, "mode = off");
+    list_for_each(pos, tmp, &d->service.sessions)
+        session_welcome_again(list_entry(pos, struct session, link));
     log_line(LOG_LEVEL_INFO, "", "reloaded: mode=%s policy=%s", mode_word((int)d->config->mode),
              policy_word((int)d->config->policy));
 }

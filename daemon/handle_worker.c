@@ -32,18 +32,16 @@ static void line_end(struct trace_writer *w, const struct session *s)
     journal_append(s->service->journal, w->out, length);
 }
 
-static void fill_welcome(const struct session *s, const struct wire_hello *hello,
-                         struct wire_reply *reply)
+static void fill_welcome(const struct session *s, enum mode wanted, struct wire_reply *reply)
 {
     const struct service *v = s->service;
     struct wire_welcome *w = &reply->u.welcome;
 
     *w = (struct wire_welcome){
-        .version = hello->max_version < WIRE_VERSION_MAX ? hello->max_version : WIRE_VERSION_MAX,
+        .version = s->version,
         .features = FEATURE_BRACKETS,
         .session = s->policy.number,
-        .mode = hello->mode != MODE_NONE && hello->mode < v->settings.mode ? hello->mode
-                                                                           : v->settings.mode,
+        .mode = wanted != MODE_NONE && wanted < v->settings.mode ? wanted : v->settings.mode,
         .margin = v->settings.margin,
         .cap_fraction = v->settings.cap_fraction,
         .min_free = v->settings.min_free,
@@ -54,6 +52,12 @@ static void fill_welcome(const struct session *s, const struct wire_hello *hello
     if (v->sampler && sampler_device(v->sampler)->known)
         snprintf(w->uuid, sizeof(w->uuid), "%s", sampler_device(v->sampler)->uuid);
     reply->body = WIRE_WELCOME;
+}
+
+void session_welcome_again(struct session *s)
+{
+    fill_welcome(s, s->policy.choice.mode, &s->service->reply);
+    session_reply(s, 0);
 }
 
 /* R11c: what a peer says of its peak is believed up to what the device has. */
@@ -107,10 +111,11 @@ int handle_hello(struct session *s, const struct wire_request *request, struct w
 
     if (hello->min_version > WIRE_VERSION_MAX || hello->max_version < WIRE_VERSION_MIN)
         return ERR_VERSION;
+    s->version = hello->max_version < WIRE_VERSION_MAX ? hello->max_version : WIRE_VERSION_MAX;
     take_identity(s, hello);
     if (hello->observer || v->settings.mode == MODE_OFF) { /* R30: off, nobody is registered */
         s->state = SESSION_OBSERVER;
-        fill_welcome(s, hello, reply);
+        fill_welcome(s, hello->mode, reply);
         return 0;
     }
     state.peak = clamp_peak(v, state.peak);
@@ -123,7 +128,7 @@ int handle_hello(struct session *s, const struct wire_request *request, struct w
         return r;
     }
     session_register(s);
-    fill_welcome(s, hello, reply);
+    fill_welcome(s, hello->mode, reply);
     return 0;
 }
 

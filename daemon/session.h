@@ -39,6 +39,7 @@ struct session {
     enum session_state state;
     struct peer peer;
     uint64_t opened_ns, features;
+    uint32_t version; /* of the protocol, agreed on */
     char name[LIMIT_NAME_SIZE], group[LIMIT_NAME_SIZE];
     uint32_t rank, world;
     uint32_t error_count;
@@ -88,6 +89,9 @@ void session_journal_state(const struct session *s, struct journal *j);
 /* Logs one line about the session with its number, pid and uid. */
 void session_log(const struct session *s, enum log_level level, const char *format, ...)
     _printf_(3, 4);
+
+/* Tells a worker the settings that hold since a reload: a welcome that nobody asked for. */
+void session_welcome_again(struct session *s);
 
 /* Sends events to a session that waits for them, if there are any. */
 void session_wake_watcher(struct session *s);

@@ -163,8 +163,13 @@ int ctl_ask(int argc, char **argv)
     if (!l)
         return r;
     r = ask(&q, l);
-    if (r == CTL_EXIT_OK && l->reply.body == WIRE_ANSWER)
+    if (r == CTL_EXIT_OK && l->reply.body == WIRE_ANSWER &&
+        l->reply.u.answer.decision != DECISION_NONE) {
         r = print_answer(&l->reply.u.answer);
+    } else if (r == CTL_EXIT_OK) {
+        fprintf(stderr, "dlo-ctl: the daemon's answer cannot be read\n");
+        r = CTL_EXIT_FAILURE;
+    }
     ctl_disconnect(l);
     return r;
 }

@@ -105,7 +105,7 @@ static int fail(int code, const char *what)
 
 int ctl_call(struct ctl_link *l, uint64_t wait_ns)
 {
-    uint64_t deadline = conn_now_ns() + (wait_ns ? wait_ns : l->timeout_ns);
+    uint64_t deadline = bytes_add_sat(conn_now_ns(), wait_ns ? wait_ns : l->timeout_ns);
     int r = conn_call(l->fd, &l->arena, &l->seq, &l->request, &l->reply, deadline);
 
     if (r < 0)
@@ -164,6 +164,12 @@ struct ctl_link *ctl_connect(const struct ctl_options *o, const struct wire_hell
     l->request.u.hello.min_version = WIRE_VERSION_MIN;
     l->request.u.hello.max_version = WIRE_VERSION_MAX;
     *ret_exit = ctl_call(l, 0);
+    if (*ret_exit == CTL_EXIT_OK &&
+        (l->reply.body != WIRE_WELCOME || l->reply.u.welcome.version < WIRE_VERSION_MIN ||
+         l->reply.u.welcome.version > WIRE_VERSION_MAX)) {
+        fprintf(stderr, "dlo-ctl: %s: no dlod of a version that this dlo-ctl knows\n", path);
+        *ret_exit = CTL_EXIT_VERSION;
+    }
     if (*ret_exit == CTL_EXIT_OK)
         return l;
     ctl_disconnect(l);

@@ -39,6 +39,11 @@ static int pull(struct ctl_link *l, bool is_following)
         r = print_page(&l->reply.u.events);
         if (end == 0)
             end = l->reply.u.events.end;
+        if (r == CTL_EXIT_OK && !is_following && l->reply.u.events.cursor <= cursor &&
+            l->reply.u.events.cursor < end) {
+            fprintf(stderr, "dlo-ctl: the daemon's events do not go on\n");
+            return CTL_EXIT_FAILURE;
+        }
         cursor = l->reply.u.events.cursor;
         if (r != CTL_EXIT_OK || (!is_following && cursor >= end))
             return r;

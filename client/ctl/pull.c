@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl/ctl.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ROWS_MAX 1000000 /* max_sessions can be no higher */
 
 static bool add_rows(struct ctl_status *st, const struct wire_status *page)
 {
@@ -41,6 +44,14 @@ int ctl_pull_status(struct ctl_link *l, struct opt_u64 session, struct ctl_statu
         st.device = l->reply.u.status.device;
         more = l->reply.u.status.more && l->reply.u.status.cursor > cursor;
         cursor = l->reply.u.status.cursor;
+        if (st.row_count > ROWS_MAX) {
+            fprintf(stderr, "dlo-ctl: the daemon's status does not end\n");
+            r = CTL_EXIT_FAILURE;
+        }
+    }
+    if (r == CTL_EXIT_OK && session.has && (st.row_count != 1 || st.rows[0].session != session.v)) {
+        fprintf(stderr, "dlo-ctl: the daemon's status lacks session %" PRIu64 "\n", session.v);
+        r = CTL_EXIT_FAILURE;
     }
     if (r != CTL_EXIT_OK)
         ctl_status_done(&st);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dlo-ctl replay`: plays trace files through the policy engine, or through a running daemon, and
  * prints, checks or compares the answers. Needs no daemon and no device unless --live is given. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/replay_json.h"
@@ -196,6 +198,10 @@ static int run(const struct replay_options *o, struct replay_file *files, size_t
         printf("compared %zu keys in %zu %s, %zu %s\n", r.compared, count,
                count == 1 ? "file" : "files", r.differences,
                r.differences == 1 ? "difference" : "differences");
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "dlo-ctl: the output cannot be written: %s\n", strerror(errno));
+        r.failures++;
+    }
     json_decref(r.events);
     json_decref(r.found);
     json_decref(r.summaries);

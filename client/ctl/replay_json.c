@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "proto/base/name.h"
 #include "proto/base/parse.h"
 
 static bool is_text(const char *key)
@@ -39,6 +40,15 @@ static json_t *value_of(const char *key, const char *value)
     return json_string(value);
 }
 
+/* A file's name need not be UTF-8, and JSON must be: other bytes are escaped. */
+static json_t *name_of(const char *name)
+{
+    json_t *plain = json_string(name);
+    char safe[1024];
+
+    return plain ? plain : json_string(text_escape(name, strlen(name), safe, sizeof(safe)));
+}
+
 json_t *replay_json_event(const struct replay_file *f, const struct trace_line *line,
                           const struct trace_line *answer)
 {
@@ -55,8 +65,8 @@ json_t *replay_json_event(const struct replay_file *f, const struct trace_line *
         json_object_set_new(result, key, value_of(key, trace_get_answer(answer, key)));
     }
     return json_pack(
-        "{s:s, s:o, s:s, s:o, s:s?, s:o}", "file", f->name, "line", replay_json_u64(f->line),
-        "verb", trace_verb_word(line->verb), "keys", keys, "answer",
+        "{s:o, s:o, s:s, s:o, s:s?, s:o}", "file", name_of(f->name), "line",
+        replay_json_u64(f->line), "verb", trace_verb_word(line->verb), "keys", keys, "answer",
         answer->outcome == TRACE_NO_ANSWER ? NULL : trace_outcome_word(answer->outcome), "result",
         result);
 }
@@ -64,8 +74,8 @@ json_t *replay_json_event(const struct replay_file *f, const struct trace_line *
 json_t *replay_json_difference(const struct replay_file *f, const char *key, const char *expected,
                                const char *got)
 {
-    return json_pack("{s:s, s:o, s:s, s:s, s:s}", "file", f->name, "line", replay_json_u64(f->line),
-                     "key", key, "expected", expected, "got", got);
+    return json_pack("{s:o, s:o, s:s, s:s, s:s}", "file", name_of(f->name), "line",
+                     replay_json_u64(f->line), "key", key, "expected", expected, "got", got);
 }
 
 static json_t *by_reason(const uint64_t *counts)
@@ -80,13 +90,13 @@ static json_t *by_reason(const uint64_t *counts)
 
 json_t *replay_json_summary(const char *name, const struct replay_summary *s)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", name,
-                     "events", replay_json_u64(s->events), "asks", replay_json_u64(s->asks),
-                     "retained", replay_json_u64(s->retained), "released_in_warmup",
-                     by_reason(s->releases[1]), "released_outside", by_reason(s->releases[0]),
-                     "uncovered", replay_json_u64(s->uncovered), "planned",
-                     replay_json_u64(s->planned), "last_session", replay_json_u64(s->last_session),
-                     "peak", replay_json_u64(s->final_peak), "budget",
-                     s->final_budget.has ? replay_json_u64(s->final_budget.v) : json_null(),
-                     "largest_claim_bytes", replay_json_u64(s->largest_claim_bytes));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", name_of(name),
+        "events", replay_json_u64(s->events), "asks", replay_json_u64(s->asks), "retained",
+        replay_json_u64(s->retained), "released_in_warmup", by_reason(s->releases[1]),
+        "released_outside", by_reason(s->releases[0]), "uncovered", replay_json_u64(s->uncovered),
+        "planned", replay_json_u64(s->planned), "last_session", replay_json_u64(s->last_session),
+        "peak", replay_json_u64(s->final_peak), "budget",
+        s->final_budget.has ? replay_json_u64(s->final_budget.v) : json_null(),
+        "largest_claim_bytes", replay_json_u64(s->largest_claim_bytes));
 }

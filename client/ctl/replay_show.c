@@ -25,6 +25,8 @@ void replay_count(struct replay_summary *s, const struct trace_line *line,
         return;
     s->asks++;
     s->uncovered += result->uncovered;
+    if (s->last_session != trace_get_u64(line, "s").v)
+        s->final_budget = opt_none();
     s->last_session = trace_get_u64(line, "s").v;
     s->final_peak = a->peak;
     if (result->next_budget.has)

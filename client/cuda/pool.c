@@ -38,7 +38,7 @@ static int set(struct pool_cache *p, unsigned int attribute, uint64_t value)
 static int pool_read(struct dlo_cache *cache, uint64_t *ret_reserved, uint64_t *ret_allocated)
 {
     struct pool_cache *p = pool_cache(cache);
-    uint64_t reserved, used;
+    uint64_t reserved = 0, used = 0;
     int r = driver_enter(cache->cuda);
 
     if (r)

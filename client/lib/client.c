@@ -288,7 +288,8 @@ static void read_memory(struct dlo_client *c, struct boundary *b)
     if (!o->read_memory || o->mode == MODE_OFF || (b->free.has && b->total.has) ||
         options_is_forced(o->stage_end, b->force))
         return;
-    if (o->read_memory(o->read_memory_arg, &free_bytes, &total_bytes) != 0)
+    if (o->read_memory(o->read_memory_arg, &free_bytes, &total_bytes) != 0 ||
+        free_bytes == DLO_MISSING || total_bytes == DLO_MISSING)
         return;
     b->free = opt_u64(free_bytes);
     b->total = opt_u64(total_bytes);
@@ -343,7 +344,8 @@ int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = enter(c, &deadline_ns);
+    int r =
+        reserved == DLO_MISSING || allocated == DLO_MISSING ? ERR_INVALID : enter(c, &deadline_ns);
 
     if (r < 0)
         return r;

@@ -268,8 +268,8 @@ int conn_call(int fd, struct wire_arena *arena, uint32_t *seq, struct wire_reque
         r = conn_receive(fd, arena, ret, deadline_ns);
         if (r < 0)
             return r;
-        if (ret->seq == 0 && ret->body == WIRE_ERROR)
-            break; /* about the connection, not about a request */
-    } while (ret->seq != request->seq);
-    return 0;
+        if (ret->seq == request->seq || (ret->seq == 0 && ret->body == WIRE_ERROR))
+            return 0; /* the second is about the connection, not about a request */
+    } while (conn_now_ns() < deadline_ns);
+    return ERR_TIMEOUT;
 }

@@ -77,6 +77,13 @@ void local_free(struct local *l)
 
 void local_welcome(struct local *l, const struct wire_welcome *w)
 {
+    l->session.number = w->session;
+    l->session.choice.policy = l->wanted_policy;
+    local_settings(l, w);
+}
+
+void local_settings(struct local *l, const struct wire_welcome *w)
+{
     const struct policy_settings settings = {
         .margin = w->margin,
         .cap_fraction = w->cap_fraction,
@@ -89,8 +96,6 @@ void local_welcome(struct local *l, const struct wire_welcome *w)
 
     if (policy_check_settings(&settings, &key) == 0) /* else what we had is better */
         l->settings = settings;
-    l->session.number = w->session;
-    l->session.choice.policy = l->wanted_policy;
 }
 
 void local_refused(struct local *l)
@@ -211,20 +216,7 @@ void local_decide(struct local *l, const struct boundary *b, enum cause cause, s
 
 void local_follow(struct local *l, const struct boundary *b, const struct answer *answer)
 {
-    struct boundary same = *b;
-    struct policy_notice notice;
-    struct answer ours;
-
-    same.free = answer->free;
-    same.total = answer->total;
-    policy_decide(&l->settings, &l->session, &same, NULL, &ours, &notice); /* counts, last report */
-    l->session.state.peak = answer->peak;
-    l->session.state.n = answer->n;
-    l->session.last = *answer;
-    if (answer->decision != DECISION_KEEP)
-        l->settings.mode = MODE_ON;
-    else if (l->settings.mode == MODE_ON)
-        l->settings.mode = MODE_SHADOW; /* a reload since the welcome */
+    policy_follow(&l->session, b, answer);
 }
 
 enum mode local_mode(const struct local *l)

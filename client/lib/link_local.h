@@ -35,6 +35,9 @@ void local_free(struct local *l); /* NULL is fine */
 /* The daemon accepted the session: its settings hold from now on, here too. */
 void local_welcome(struct local *l, const struct wire_welcome *w);
 
+/* It has other settings since a reload. */
+void local_settings(struct local *l, const struct wire_welcome *w);
+
 /* The daemon refused the session: a policy that needs its permission is not used any longer. */
 void local_refused(struct local *l);
 
@@ -72,7 +75,7 @@ void local_decide(struct local *l, const struct boundary *b, enum cause cause, s
 /* The mode in force: the lower of the worker's and the daemon's (R30). */
 enum mode local_mode(const struct local *l);
 
-/* The daemon decided: follow it, with the reading it used and the mode that shows in its answer. */
+/* The daemon decided: state and counts follow its answer. */
 void local_follow(struct local *l, const struct boundary *b, const struct answer *answer);
 
 /* The state that a hello or a resume carries. Borrowed; restore takes a change back. */

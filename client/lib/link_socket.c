@@ -42,10 +42,18 @@ static int reply_error(struct link_socket *k)
     return reply->u.error.code < 0 ? reply->u.error.code : ERR_MALFORMED;
 }
 
+/* The peak as the daemon has it. Where it refused a stager that is attached here, its bytes may
+ * have come to 0 (R3) and ours not: then ours holds, and a resume says it. */
 static void follow_ledger(struct link_socket *k)
 {
-    if (k->sync.reply.body == WIRE_LEDGER)
-        local_set_peak(k->local, k->sync.reply.u.ledger.peak);
+    const struct wire_reply *reply = &k->sync.reply;
+
+    if (reply->body != WIRE_LEDGER)
+        return;
+    if (reply->u.ledger.staged_bytes == local_view(k->local).staged_bytes)
+        local_set_peak(k->local, reply->u.ledger.peak);
+    else if (reply->u.ledger.peak != local_state(k->local)->peak)
+        k->sync.is_dirty = true;
 }
 
 static int socket_attach(struct link *l, const char *id, uint64_t bytes, uint64_t deadline_ns)
@@ -197,6 +205,10 @@ static void socket_ask(struct link *l, const struct boundary *b, uint64_t deadli
     enum cause why = sync_step(&k->sync, is_forced ? 0 : deadline_ns);
 
     *ret_cause = CAUSE_NONE;
+    if (local_mode(k->local) == MODE_OFF) { /* R30: the daemon's; nothing is counted or learned */
+        *ret = (struct answer){.decision = DECISION_KEEP, .would = DECISION_KEEP};
+        return;
+    }
     if (is_forced) { /* R4: released first, told afterwards */
         local_decide(k->local, b, CAUSE_NONE, ret);
         push_ask(k, why, b);
@@ -210,7 +222,8 @@ static void socket_ask(struct link *l, const struct boundary *b, uint64_t deadli
             k->sync.reply.u.answer.decision != DECISION_NONE) {
             *ret = k->sync.reply.u.answer;
             local_follow(k->local, b, ret);
-            atomic_store_explicit(&k->link.mode, (int)local_mode(k->local), memory_order_relaxed);
+            if (local_mode(k->local) != MODE_ON) /* R30, whatever the daemon says */
+                ret->decision = DECISION_KEEP;
             return;
         }
         if (why == CAUSE_NONE)

@@ -4,10 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/lib/conn.h"
 #include "proto/base/error.h"
+
+/* So many replies that answer no call are taken in during one call; a peer that sends more floods
+ * us. Of the honest ones at most SYNC_WINDOW are due, and some welcomes after reloads. */
+#define FOREIGN_MAX (4 * SYNC_WINDOW)
 
 /* A call that has less than this part of its deadline left does not begin to wait. */
 #define LATE_PART 8
@@ -26,8 +31,13 @@ void sync_init(struct sync *s, const struct options *options, struct local *loca
 
 void sync_done(struct sync *s)
 {
-    if (s->fd >= 0)
+    if (s->fd >= 0) {
+        /* a child of a fork may hold a copy, which must not keep our session alive; and it must not
+         * end ours */
+        if (s->owner == getpid())
+            shutdown(s->fd, SHUT_RDWR);
         close(s->fd);
+    }
     s->fd = -1;
 }
 
@@ -93,6 +103,14 @@ static void on_welcome(struct sync *s)
         disconnect(s, CAUSE_REFUSED, ERR_NO_DAEMON, "its mode is off");
 }
 
+/* A reload: the same session goes on by other settings. */
+static void on_settings(struct sync *s)
+{
+    s->welcome.mode = s->reply.u.welcome.mode;
+    local_settings(s->local, &s->reply.u.welcome);
+    atomic_store(s->mode, (int)local_mode(s->local));
+}
+
 /* An error that is no answer to the call in progress. */
 static void on_late_error(struct sync *s)
 {
@@ -122,8 +140,16 @@ static void on_reply(struct sync *s)
 {
     bool is_error = s->reply.body == WIRE_ERROR;
 
-    if (s->reply.seq != 0 && s->due > 0)
+    if (++s->foreign > FOREIGN_MAX) {
+        disconnect(s, CAUSE_BROKEN, ERR_MALFORMED, "it sends what nobody asked for");
+        return;
+    }
+    if (s->reply.seq != 0 && s->seq - s->reply.seq < s->due)
         s->due--;
+    if (s->is_welcomed && s->reply.seq == 0 && s->reply.body == WIRE_WELCOME) {
+        on_settings(s);
+        return;
+    }
     if (!s->is_welcomed && is_error && (s->reply.seq == s->hello_seq || s->reply.seq == 0)) {
         refuse(s, s->reply.u.error.code, s->reply.u.error.text);
     } else if (!s->is_welcomed && s->reply.seq == s->hello_seq) {
@@ -134,6 +160,15 @@ static void on_reply(struct sync *s)
     } else if (is_error) {
         on_late_error(s);
     } /* what was not asked for is for later versions: ignored */
+}
+
+/* The next reply. After one that answered no call the deadline counts also where more is here: an
+ * honest peer's answer would have been before it. */
+static int receive(struct sync *s, uint64_t deadline_ns)
+{
+    if (s->foreign > 0 && deadline_ns != 0 && conn_now_ns() >= deadline_ns)
+        return ERR_TIMEOUT;
+    return conn_receive(s->fd, &s->arena, &s->reply, deadline_ns);
 }
 
 /* Takes in all replies that are here. */
@@ -275,6 +310,7 @@ static void begin(struct sync *s)
                    r, NULL);
         return;
     }
+    s->owner = getpid();
     say_hello(s);
     if (s->fd >= 0)
         (void)push_stagers(s);
@@ -299,11 +335,12 @@ void sync_open(struct sync *s, uint64_t deadline_ns)
 {
     if (reconnect_poll(&s->reconnect, s->now_ns) != RECONNECT_CONNECT)
         return;
+    s->foreign = 0;
     begin(s);
     if (s->fd < 0)
         return;
     while (s->fd >= 0 && !s->is_welcomed) {
-        int r = conn_receive(s->fd, &s->arena, &s->reply, deadline_ns);
+        int r = receive(s, deadline_ns);
 
         if (r == ERR_TIMEOUT) {
             remember(s, ERR_TIMEOUT, "no welcome yet");
@@ -330,7 +367,7 @@ static enum cause wait_in_step(struct sync *s, uint64_t deadline_ns)
             return CAUSE_BROKEN;
         if (deadline_ns == 0 || s->due == 0)
             return CAUSE_BACK_OFF;
-        r = conn_receive(s->fd, &s->arena, &s->reply, deadline_ns);
+        r = receive(s, deadline_ns);
         if (r == 0) {
             on_reply(s);
         } else {
@@ -347,6 +384,9 @@ enum cause sync_step(struct sync *s, uint64_t deadline_ns)
     enum cause why;
 
     s->now_ns = conn_now_ns();
+    s->foreign = 0;
+    if (s->reconnect.state == RECONNECT_UP && deadline_ns == 0)
+        drain(s); /* a daemon that is gone is noticed also by a call that sends nothing */
     switch (reconnect_poll(&s->reconnect, s->now_ns)) {
     case RECONNECT_CONNECT:
         begin(s);
@@ -383,7 +423,7 @@ enum cause sync_call(struct sync *s, uint64_t deadline_ns)
         return CAUSE_BROKEN;
     }
     for (;;) { /* after ERR_IO too: why may be written in what is still to be read */
-        int got = conn_receive(s->fd, &s->arena, &s->reply, r < 0 ? 0 : deadline_ns);
+        int got = receive(s, r < 0 ? 0 : deadline_ns);
         enum cause why = got == ERR_TIMEOUT && r == 0 ? CAUSE_DEADLINE : CAUSE_BROKEN;
 
         if (got < 0) {
@@ -396,7 +436,7 @@ enum cause sync_call(struct sync *s, uint64_t deadline_ns)
         } else if (s->reply.body == WIRE_ERROR && s->reply.u.error.code == ERR_SHUTDOWN) {
             disconnect(s, CAUSE_BROKEN, ERR_SHUTDOWN, s->reply.u.error.text);
         } else {
-            s->due--;
+            s->due -= s->due > 0;
             return CAUSE_NONE;
         }
         if (s->fd < 0)

@@ -23,6 +23,8 @@ struct sync {
     _Atomic int *mode; /* of the link */
     struct reconnect reconnect;
     int fd;
+    pid_t owner;      /* the process that connected */
+    uint32_t foreign; /* replies in this call that answer no call */
     uint32_t seq, due, hello_seq, resume_seq;
     bool is_full;        /* it refused a stager for its quota: no more of them on this connection */
     bool is_welcomed;    /* on this connection */

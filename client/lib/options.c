@@ -116,7 +116,7 @@ static const char *read_numbers(const struct dlo_options *in, struct options *o)
         return "options.stage_end is not one of DLO_STAGE_END_*";
     if (!(in->min_free <= 1.0)) /* NaN too */
         return "options.min_free is above 1 or not a number";
-    if (in->world > 0 && in->rank >= in->world)
+    if (in->world == 0 ? in->rank != 0 : in->rank >= in->world)
         return "options.rank is not below options.world";
     o->deadline_ns = 1000000ull * (in->deadline_ms ? in->deadline_ms : DLO_DEADLINE_MS_DEFAULT);
     o->policy = (enum policy)in->policy;

@@ -315,3 +315,17 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
     p->last = a;
     *ret = a;
 }
+
+void policy_follow(struct policy_session *p, const struct boundary *b, const struct answer *a)
+{
+    struct policy_notice ignored = {0};
+
+    if (b->reserved.has && b->allocated.has) {
+        p->state.reserved = b->reserved;
+        p->state.allocated = b->allocated;
+    }
+    count(p, a, p->state.peak, &ignored);
+    p->state.peak = a->peak;
+    p->state.n = a->n;
+    p->last = *a;
+}

@@ -84,6 +84,10 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
                    const struct boundary *b, const struct sample *newest, struct answer *ret,
                    struct policy_notice *ret_notice);
 
+/* Takes in what another engine decided for this session, by settings that may be others: state and
+ * counts are then as if it had been decided here. For a mirror; a is unforced. */
+void policy_follow(struct policy_session *p, const struct boundary *b, const struct answer *a);
+
 /* The three products of docs/policy.md, and nothing else in floating point: bytes x fraction in
  * IEEE doubles, truncated, saturating at 2^64-1. */
 uint64_t policy_product(uint64_t bytes, double fraction);

@@ -20,7 +20,7 @@ SCRIPT
     chmod +x "$out/$1"
 }
 
-for path in "$build"/* "$build"/unit/* "$build"/programs/*; do
+for path in "$build"/* "$build"/unit/* "$build"/programs/* "$build"/examples/*; do
     name=${path#"$build"/}
     case $name in
     *.so | *.so.*) continue ;; # libraries are linked below
@@ -29,6 +29,7 @@ for path in "$build"/* "$build"/unit/* "$build"/programs/*; do
         wrap "$name"
     fi
 done
-for name in libdlo-client.so.0 libdlo-client.so libdlo-client.a simgpu gen locale; do
+for name in libdlo-client.so.0 libdlo-client.so libdlo-client.a libdlo-client-cuda.so.0 \
+    libdlo-client-cuda.so libdlo-client-cuda.a flags simgpu gen locale; do
     [ ! -e "$build/$name" ] || ln -sfn "$build/$name" "$out/$name"
 done

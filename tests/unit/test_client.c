@@ -284,7 +284,10 @@ START_TEST(mode_off_at_the_daemon_keeps_too)
     ck_assert_int_eq(dlo_attach(c, "a", GB), 0);
     a = ask(80 * GB);
     ck_assert_int_eq(a.decision, DLO_DECISION_KEEP);
-    ck_assert_int_eq(a.cause, DLO_CAUSE_REFUSED);
+    ck_assert_int_eq(a.would, DLO_DECISION_KEEP);
+    ck_assert_int_eq(a.reason, 0);
+    ck_assert_int_eq(a.cause, 0);
+    ck_assert_uint_eq(info().decisions, 0); /* R30: inert */
     ck_assert_int_eq(info().mode, DLO_MODE_OFF);
     ck_assert_str_eq(info().last_link_text, "its mode is off");
 }

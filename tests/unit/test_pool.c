@@ -158,6 +158,7 @@ START_TEST(a_daemon_that_goes_to_shadow_leaves_the_threshold_as_it_was)
     boundary(0);
     ck_assert_uint_eq(threshold(pool), CAP);
     stop();
+    fake_stop(f);
     fake_free(f);
 }
 END_TEST
@@ -325,6 +326,7 @@ START_TEST(a_release_is_proven)
     ck_assert_uint_eq(state_of(cache).releasable, DLO_MISSING);
     give(pin);
     stop();
+    fake_stop(f);
     fake_free(f);
 }
 END_TEST

@@ -370,7 +370,8 @@ DLO_API int32_t dlo_ask(struct dlo_client *c, const struct dlo_boundary *b, stru
 DLO_API int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *component);
 
 /* R26. Reports what the allocator holds after a release, and how many microseconds that took.
- * Errors: DLO_ERR_TIMEOUT, DLO_ERR_FORKED. Blocks: as dlo_forced. */
+ * Errors: DLO_ERR_INVALID (DLO_MISSING: then there is nothing to report), DLO_ERR_TIMEOUT,
+ * DLO_ERR_FORKED. Blocks: as dlo_forced. */
 DLO_API int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated,
                              uint64_t us);
 

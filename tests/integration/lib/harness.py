@@ -185,6 +185,8 @@ class Peer:
         """(body, fields) of the reply to this request."""
         seq = self.send(op, **fields)
         got, body, reply = self.recv()
+        while got == 0 and body == "welcome":  # a reload: other settings
+            got, body, reply = self.recv()
         if got not in (seq, 0):
             raise AssertionError(f"reply to {got}, expected one to {seq}: {body} {reply}")
         return body, reply

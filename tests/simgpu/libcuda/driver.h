@@ -74,7 +74,8 @@ struct CUmemPoolHandle_st {
 };
 
 struct CUevent_st {
-    uint64_t recorded; /* number of the newest record */
+    struct CUevent_st *next; /* driver.events */
+    uint64_t recorded;       /* number of the newest record */
     uint64_t completed;
     unsigned int refs;
     struct CUstream_st *stream; /* of the newest record, and its operation there */
@@ -91,6 +92,7 @@ struct driver {
     struct CUctx_st contexts[LEDGER_DEVICES_MAX];
     struct CUmemPoolHandle_st default_pools[LEDGER_DEVICES_MAX];
     struct CUmemPoolHandle_st *pools; /* those made with cuMemPoolCreate */
+    struct CUevent_st *events;        /* all: a driver knows them also when their owner cannot */
 };
 
 extern struct driver driver;
@@ -190,6 +192,9 @@ uint64_t stream_push_copy(struct CUstream_st *stream, char *to, const char *from
                           size_t bytes);
 uint64_t stream_push_free(struct CUstream_st *stream, struct CUmemPoolHandle_st *pool,
                           struct block *block);
+/* One use of it is over; the last frees it. With the driver's lock held. */
+void event_drop(struct CUevent_st *event);
+
 uint64_t stream_push_record(struct CUstream_st *stream, struct CUevent_st *event);
 uint64_t stream_push_wait(struct CUstream_st *stream, struct CUevent_st *event);
 

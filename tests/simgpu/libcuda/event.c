@@ -18,8 +18,24 @@ unsigned int cuEventCreate(struct CUevent_st **ret_event, unsigned int flags)
     if (!event)
         return CUABI_ERROR_OPERATING_SYSTEM;
     event->refs = 1;
+    driver_lock();
+    event->next = driver.events;
+    driver.events = event;
+    driver_unlock();
     *ret_event = event;
     return CUABI_SUCCESS;
+}
+
+void event_drop(struct CUevent_st *event)
+{
+    struct CUevent_st **link = &driver.events;
+
+    if (--event->refs > 0)
+        return;
+    while (*link != event)
+        link = &(*link)->next;
+    *link = event->next;
+    free(event);
 }
 
 /* The start of every call on an event. */
@@ -39,8 +55,7 @@ unsigned int cuEventDestroy_v2(struct CUevent_st *event)
     if (result != CUABI_SUCCESS)
         return result;
     driver_lock();
-    if (--event->refs == 0)
-        free(event);
+    event_drop(event);
     driver_unlock();
     return CUABI_SUCCESS;
 }

@@ -123,8 +123,8 @@ static void *stream_thread(void *argument)
         run(stream, operation);
         stream->head = operation->next;
         stream->done = operation->sequence;
-        if (operation->event && --operation->event->refs == 0)
-            free(operation->event);
+        if (operation->event)
+            event_drop(operation->event);
         free(operation->staged);
         free(operation);
         driver_notify();
