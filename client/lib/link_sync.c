@@ -24,7 +24,6 @@ void sync_init(struct sync *s, const struct options *options, struct local *loca
     s->local = local;
     s->mode = mode;
     s->fd = -1;
-    s->is_first_hello = true;
     s->now_ns = conn_now_ns();
     reconnect_init(&s->reconnect, s->now_ns ^ ((uint64_t)getpid() << 32));
 }
@@ -277,7 +276,7 @@ static void say_hello(struct sync *s)
         .mode = o->mode,
         .rank = o->rank,
         .world = o->world,
-        .has_state = !s->is_first_hello,
+        .has_state = true, /* also at first: there may have been no daemon until now */
         .state = *local_state(s->local),
     };
     strcpy(hello->name, o->name);
@@ -285,7 +284,6 @@ static void say_hello(struct sync *s)
     s->due = 0;
     s->is_welcomed = s->is_full = false;
     s->is_dirty = false;
-    s->is_first_hello = false;
     s->resume_seq = 0;
     if (send_windowed(s))
         s->hello_seq = s->seq;

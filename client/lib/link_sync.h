@@ -26,11 +26,10 @@ struct sync {
     pid_t owner;      /* the process that connected */
     uint32_t foreign; /* replies in this call that answer no call */
     uint32_t seq, due, hello_seq, resume_seq;
-    bool is_full;        /* it refused a stager for its quota: no more of them on this connection */
-    bool is_welcomed;    /* on this connection */
-    bool is_first_hello; /* nothing to resume yet */
-    bool is_dirty;       /* the daemon was not told all that happened since its hello or resume */
-    uint64_t now_ns;     /* of this call */
+    bool is_full;     /* it refused a stager for its quota: no more of them on this connection */
+    bool is_welcomed; /* on this connection */
+    bool is_dirty;    /* the daemon was not told all that happened since its hello or resume */
+    uint64_t now_ns;  /* of this call */
     struct wire_welcome welcome; /* the last; version 0: none yet */
     int last_error;              /* of the link */
     char last_text[LIMIT_TEXT_SIZE];

@@ -140,7 +140,8 @@ START_TEST(hello_carries_the_options)
     ck_assert_uint_eq(fake->hello.stage_end, STAGE_END_ADVISE);
     ck_assert_uint_eq(fake->hello.features, FEATURE_BRACKETS);
     ck_assert_uint_eq(fake->hello.rank + fake->hello.world, 3);
-    ck_assert(!fake->hello.has_state);
+    ck_assert(fake->hello.has_state); /* always: there may have been no daemon until now */
+    ck_assert_uint_eq(fake->hello.state.n, 0);
     ck_assert_int_eq(dlo_busy_begin(c, NULL), 0);
     ck_assert_int_eq(dlo_busy_begin(c, NULL), DLO_ERR_BAD_STATE);
     ck_assert_int_eq(dlo_busy_end(c, NULL, NULL), 0);
@@ -272,6 +273,32 @@ START_TEST(shadow_keeps_and_says_what_it_would)
     ck_assert_int_eq(a.cause, DLO_CAUSE_BROKEN);
     ck_assert_int_eq(a.decision, DLO_DECISION_KEEP);
     ck_assert_int_eq(a.would, DLO_DECISION_RELEASE);
+}
+END_TEST
+
+static int32_t read_half(void *arg, uint64_t *ret_free, uint64_t *ret_total)
+{
+    *ret_free = *(bool *)arg ? DLO_MISSING : 80 * GB;
+    *ret_total = *(bool *)arg ? 400 * GB : DLO_MISSING;
+    return 0;
+}
+
+START_TEST(a_number_that_was_not_read_is_none)
+{
+    struct dlo_boundary b = DLO_BOUNDARY_INIT;
+    struct dlo_answer a = DLO_ANSWER_INIT;
+    bool is_first = _i == 0;
+
+    options.read_memory = read_half;
+    options.read_memory_arg = &is_first;
+    open_client();
+    b.reserved = 40 * GB;
+    b.allocated = 10 * GB;
+    ck_assert_int_eq(dlo_ask(c, &b, &a), 0);
+    ck_assert_int_eq(a.reason, DLO_REASON_TELEMETRY_UNAVAILABLE);
+    ck_assert(!fake->boundary.free.has && !fake->boundary.total.has);
+    ck_assert_int_eq(dlo_released(c, DLO_MISSING, 0, 1), DLO_ERR_INVALID);
+    ck_assert_int_eq(dlo_released(c, 0, DLO_MISSING, 1), DLO_ERR_INVALID);
 }
 END_TEST
 
@@ -499,6 +526,7 @@ int main(void)
     tcase_add_test(t, read_memory_supplies_the_pair);
     tcase_add_test(t, mode_off_opens_nothing_and_keeps);
     tcase_add_loop_test(t, shadow_keeps_and_says_what_it_would, 0, 2);
+    tcase_add_loop_test(t, a_number_that_was_not_read_is_none, 0, 2);
     tcase_add_test(t, mode_off_at_the_daemon_keeps_too);
     tcase_add_test(t, structs_of_older_callers_work);
     tcase_add_test(t, folder_that_others_may_write_is_not_trusted);
