@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use them
 # What the acceptance scripts share, sourced after ISSUE is set to the script's name. One line an item:
 #     PASS|FAIL|SKIP ISSUE N: what -- evidence
 #   DLO_BUILD          the build folder (build)
