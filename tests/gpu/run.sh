@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make check-gpu: the programs of the demo on a real driver and device: dlod with each backend, a
-# worker that sends its own reading and one that does not, and the journal replayed. Uses about 4 GB
+# make check-gpu: the programs of the demo and the examples on a real driver and device: dlod with each
+# backend, workers that send their own reading and one that does not, and the journal replayed. Uses about 4 GB
 # of the first GPU for some seconds. Without a driver or a device: SKIP, loudly.
 set -euo pipefail
 
@@ -43,6 +43,13 @@ for backend in nvml cuda; do
         "$build/programs/h3_worker" --socket "$dir/dlod.sock" --shape small --name paired
     check "$backend: a worker that leaves it to the probe" \
         "$build/programs/h3_worker" --socket "$dir/dlod.sock" --shape small --name unpaired --no-pair
+    check "$backend: the C example, with stager and pool adapter" \
+        env DLO_SOCKET="$dir/dlod.sock" "$build/examples/worker" 3
+    grep -q '^request transformer: retain' "$dir/out" || failed=1
+    check "$backend: the Python example, with the driver's pool" \
+        env DLO_SOCKET="$dir/dlod.sock" DLO_LIBRARY="$build/libdlo-client.so.0" \
+        PYTHONPATH="$(dirname "$0")/../../client/python" \
+        python3 "$(dirname "$0")/../../client/examples/worker.py" 3
     "$build/dlo-ctl" status --socket "$dir/dlod.sock" || failed=1
     kill "$daemon"
     wait "$daemon" || failed=1

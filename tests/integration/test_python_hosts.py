@@ -101,7 +101,9 @@ def in_shadow_the_class_decides_as_it_did():
         stager = m.PinnedModuleStager(100, cache)
         for cached in (30, 37, 20, 90, 101, 112, 5):
             holding(cached)
-            print(cache.release_if_needed(), state.calls["empty_cache"])
+            print(cache.release_if_needed(), state.calls["empty_cache"], original_calls())
+        holding(7)
+        print(cache.release_if_needed(force=True), state.calls["empty_cache"], original_calls())
     """
     for kind in ("learned", "fixed"):
         with Daemon() as d:

@@ -56,6 +56,7 @@ class Registration:
         self._names = itertools.count(1)
         self._client = None
         self._is_refused = False
+        self._last_decision = None
         self._collected = collections.deque()
         _all.add(self)
 
@@ -236,6 +237,10 @@ class Registration:
         a word of client.FORCES. Returns whether the cache was emptied. without_dlo(): what the host
         does without dlo, for the modes off and shadow (R30); it empties by itself and returns the
         same."""
+        if self.is_forced(force) and self._is_kept():
+            emptied = without_dlo()
+            self._tell("forced", force)
+            return emptied
         if self.is_forced(force):
             self._empty(force)
             return True
@@ -254,6 +259,20 @@ class Registration:
         except settings.SettingError:
             return True
 
+    def _is_kept(self):
+        """R30: does the host go on as without dlo, as far as is known without asking?"""
+        try:
+            return self._last_decision == "keep" or settings.get("DLO_MODE") in ("off", "shadow")
+        except settings.SettingError:
+            return True
+
+    def _tell(self, method, *arguments):
+        """Tells the daemon, and waits for nobody."""
+        with self._lock:
+            handle = self._open(now=True)
+        if handle:
+            self._try(method, *arguments)
+
     def decide(self, force=None):
         """Asks: "retain", "release" or "keep". The host then empties, or not, and calls emptied()."""
         reserved, allocated = self.doors.read_allocator()
@@ -263,6 +282,7 @@ class Registration:
             handle = self._open(now=True)
         answer = handle and self._try("ask", force=force, reserved=_fits(reserved),
                                       allocated=_fits(allocated), free=_fits(free), total=_fits(total))
+        self._last_decision = answer.decision if answer else "keep"
         if not answer:
             return "keep"
         if answer.cause != "locked":
@@ -279,15 +299,11 @@ class Registration:
     def emptied(self, us, force=None):
         """The host has emptied its cache, in so many microseconds: tells why where it was forced, and
         what that gave back. Waits for nobody."""
-        with self._lock:
-            handle = self._open(now=True)
-        if not handle:
-            return
         if force:
-            self._try("forced", force)
+            self._tell("forced", force)
         reserved, allocated = self.doors.read_allocator()
         if reserved is not None and allocated is not None:
-            self._try("released", reserved, allocated, us)
+            self._tell("released", reserved, allocated, us)
 
     # ---- requests ----
 
