@@ -82,15 +82,19 @@ _Static_assert((int)DLO_CUDA_CLASS_OTHER == CUABI_CLASS_OTHER, "class");
 
 int32_t dlo_cuda_error_class(int32_t result)
 {
-    switch (result) {
-#define CLASS(name, value, class)                                                                  \
-    case value:                                                                                    \
-        return CUABI_CLASS_##class;
-        CUABI_RESULTS(CLASS)
-#undef CLASS
-    default:
-        return DLO_CUDA_CLASS_OTHER;
+    static const struct {
+        int32_t result, class;
+    } rows[] = {
+#define ROW(name, value, class) {value, CUABI_CLASS_##class},
+        CUABI_RESULTS(ROW)
+#undef ROW
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (rows[i].result == result)
+            return rows[i].class;
     }
+    return DLO_CUDA_CLASS_OTHER;
 }
 
 static const char *name_of(const struct dlo_cuda *cuda, unsigned int result)
@@ -185,8 +189,8 @@ bool driver_give(void *ret, size_t size, const void *value)
 /* The context: the caller's, the thread's, or the primary one where somebody made it already. */
 static int take_context(struct dlo_cuda *cuda, const struct dlo_cuda_options *o)
 {
-    unsigned int flags;
-    int device, active, r;
+    unsigned int flags = 0;
+    int device = 0, active = 0, r;
 
     cuda->context = o->context;
     if (!cuda->context) {
@@ -274,8 +278,8 @@ void dlo_cuda_close(struct dlo_cuda *cuda)
 
 int32_t dlo_cuda_uuid(struct dlo_cuda *cuda, char ret[DLO_CUDA_UUID_SIZE])
 {
-    struct CUuuid_st uuid;
-    char name[256];
+    struct CUuuid_st uuid = {{0}};
+    char name[256] = "";
     int r;
 
     _Static_assert(DLO_CUDA_UUID_SIZE >= UUID_TEXT_SIZE, "a UUID fits");
@@ -298,7 +302,7 @@ int32_t dlo_cuda_uuid(struct dlo_cuda *cuda, char ret[DLO_CUDA_UUID_SIZE])
 int32_t dlo_cuda_read_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 {
     struct dlo_cuda *cuda = arg;
-    size_t free_bytes, total_bytes;
+    size_t free_bytes = 0, total_bytes = 0;
     uint64_t available;
     const char *why;
     int r;

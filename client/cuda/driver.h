@@ -38,8 +38,7 @@ void driver_leave(struct dlo_cuda *cuda);
 /* Calls the driver; its result. A failure sets the sentence of this thread, `while` names the call
  * in it, and after the end of the context no call is made. */
 #define DRIVER_CALL(cuda, field, ...)                                                              \
-    (atomic_load(&(cuda)->dead) ? atomic_load(&(cuda)->dead)                                       \
-                                : driver_result(cuda, #field, (cuda)->calls.field(__VA_ARGS__)))
+    (atomic_load(&(cuda)->dead) ?: driver_result(cuda, #field, (cuda)->calls.field(__VA_ARGS__)))
 int driver_result(struct dlo_cuda *cuda, const char *call, unsigned int result);
 
 /* The same for what is undone after another failure: logged, and the sentence of the failure

@@ -91,14 +91,15 @@ static void pool_begin(struct dlo_cache *cache)
 
 static void set_threshold(struct pool_cache *p, uint64_t cap)
 {
-    uint64_t threshold = p->original_threshold, used;
+    uint64_t threshold = p->original_threshold, used = 0;
+    bool is_known = cap == DLO_MISSING;
 
     if (driver_enter(p->cache.cuda))
         return;
-    if (cap == DLO_MISSING)
-        (void)set(p, CUABI_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold);
-    else if (get(p, CUABI_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == 0 &&
-             !__builtin_add_overflow(used, cap, &threshold))
+    if (!is_known)
+        is_known = get(p, CUABI_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == 0 &&
+                   !__builtin_add_overflow(used, cap, &threshold);
+    if (is_known)
         (void)set(p, CUABI_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold);
     driver_leave(p->cache.cuda);
 }
@@ -128,7 +129,7 @@ static void pool_settle(struct dlo_cache *cache, const struct dlo_answer *answer
 static void pool_describe(struct dlo_cache *cache, struct dlo_cache_state *io)
 {
     struct pool_cache *p = pool_cache(cache);
-    uint64_t threshold;
+    uint64_t threshold = 0;
 
     pthread_mutex_lock(&cache->mutex);
     io->reserved_high = p->reserved_high;

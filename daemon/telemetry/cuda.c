@@ -34,15 +34,20 @@ static const struct dl_library library = {
 
 static enum cuabi_class class_of(unsigned int result)
 {
-    switch (result) {
-#define CLASS(name, value, class)                                                                  \
-    case value:                                                                                    \
-        return CUABI_CLASS_##class;
-        CUABI_RESULTS(CLASS)
-#undef CLASS
-    default:
-        return CUABI_CLASS_OTHER;
+    static const struct {
+        unsigned int result;
+        enum cuabi_class class;
+    } rows[] = {
+#define ROW(name, value, class) {value, CUABI_CLASS_##class},
+        CUABI_RESULTS(ROW)
+#undef ROW
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (rows[i].result == result)
+            return rows[i].class;
     }
+    return CUABI_CLASS_OTHER;
 }
 
 int telemetry_cuda_exit(unsigned int result)
