@@ -277,12 +277,14 @@ static int start_parts(struct daemon *d)
     const struct sampler_callbacks callbacks = {on_device, on_sample, on_idle, d};
     const struct config *c = d->config;
     struct service *v = &d->service;
-    char boot_id[64];
+    char boot_id[64], self[CONFIG_TEXT_SIZE];
+    size_t length = sizeof(self);
 
     service_init(v, c, uv_hrtime());
     read_boot_id(boot_id, sizeof(boot_id));
-    /* this very program, also when its file was replaced or removed by an upgrade */
-    v->sampler = sampler_new(&d->loop, c, "/proc/self/exe", &callbacks);
+    if (uv_exepath(self, &length) < 0)
+        return ERR_IO;
+    v->sampler = sampler_new(&d->loop, c, self, &callbacks);
     v->journal = journal_new(c->journal_ring, c->journal_file, c->journal_file_max, boot_id,
                              service_preamble, v);
     if (!v->sampler || !v->journal)

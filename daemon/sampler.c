@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -40,6 +41,7 @@ enum state {
 struct sampler {
     const struct config *config;
     char *probe_path;
+    struct stat probe_file; /* when we started */
     struct sampler_callbacks callbacks;
     uv_loop_t *loop;
     uv_timer_t timer;
@@ -361,6 +363,20 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 
 /* ---- starting a probe ---- */
 
+/* The file of the probe, which is our own program; where an upgrade has replaced or removed that
+ * file, what this process was started from. */
+static const char *program_of(const struct sampler *s)
+{
+    struct stat now;
+
+    if (s->probe_file.st_ino == 0) /* it was not there at the start either */
+        return s->probe_path;
+    if (stat(s->probe_path, &now) == 0 && now.st_dev == s->probe_file.st_dev &&
+        now.st_ino == s->probe_file.st_ino)
+        return s->probe_path;
+    return "/proc/self/exe";
+}
+
 static int spawn(struct sampler *s, int child_fd)
 {
     static const char *const backends[] = {
@@ -379,7 +395,7 @@ static int spawn(struct sampler *s, int child_fd)
         [PROBE_FD] = {.flags = UV_INHERIT_FD, .data.fd = child_fd},
     };
     const uv_process_options_t options = {
-        .file = s->probe_path,
+        .file = program_of(s),
         .args = (char **)args,
         .stdio = stdio,
         .stdio_count = ARRAY_SIZE(stdio),
@@ -529,6 +545,8 @@ struct sampler *sampler_new(struct uv_loop_s *loop, const struct config *config,
 
     if (!s)
         return NULL;
+    if (stat(probe_path, &s->probe_file) < 0)
+        s->probe_file.st_ino = 0;
     s->probe_path = strdup(probe_path);
     if (!s->probe_path || uv_timer_init(loop, &s->timer)) {
         free(s->probe_path);
