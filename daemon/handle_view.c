@@ -75,6 +75,8 @@ static void fill_row(const struct session *s, struct wire_row *row)
         .staged_bytes = p->ledger.staged_bytes,
         .stager_count = p->ledger.count,
         .proof = s->proof.shown,
+        .habit = p->habit.kind,
+        .cure = p->habit.cure,
     };
     if (row->proof.releases > 0)
         row->proof.age_ns = v->now_ns - s->proof.last_ns;

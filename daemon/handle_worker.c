@@ -252,6 +252,7 @@ int handle_busy(struct session *s, const struct wire_request *request, struct wi
     int r = policy_busy(&s->policy, request->u.busy.phase);
 
     journal_phase(s, TRACE_BUSY, request->u.busy.phase, r);
+    session_tell_habit(s);
     reply->body = WIRE_DONE;
     return r;
 }

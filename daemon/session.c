@@ -214,6 +214,23 @@ static void note_decision(struct session *s, const struct boundary *b)
     proof_decided(&s->proof, &v->reply.u.answer, b, is_fresh ? &newest : NULL);
 }
 
+void session_tell_habit(struct session *s)
+{
+    static const char *const cures[] = {
+        [CURE_CAP] =
+            "its cache does not fit the cap: raise cap_fraction, or a card with more memory",
+        [CURE_FLOOR] = "less is free than min_free asks for: lower min_free, or make room",
+        [CURE_ALLOCATOR] = "its allocator cannot be read (a pluggable one?)",
+        [CURE_TELEMETRY] = "nobody can read the device's memory: see dlo-ctl status, probe",
+    };
+    const struct habit *h = &s->policy.habit;
+
+    if (habit_take_news(&s->policy.habit))
+        session_log(s, LOG_LEVEL_NOTICE, "%s (R27): it releases at %s boundary; %s",
+                    habit_word((int)h->kind), h->kind == HABIT_INERT ? "every" : "some",
+                    cures[h->cure]);
+}
+
 void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
                     const struct sample *sample)
 {
@@ -238,6 +255,7 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
         session_log(s, LOG_LEVEL_NOTICE, "%s (R13, component %s)",
                     uncovered_text(&notice, text, sizeof(text)),
                     b->component[0] ? b->component : "-");
+    session_tell_habit(s);
     log_line(LOG_LEVEL_DEBUG, "", "%s", line);
     session_reply(s, seq);
 }

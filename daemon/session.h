@@ -80,6 +80,9 @@ void session_reply(struct session *s, uint32_t seq);
 void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
                     const struct sample *sample);
 
+/* R27: one notice when it begins to release all the time, with what would cure it. */
+void session_tell_habit(struct session *s);
+
 /* Registers it as a worker: into the service's table, the probe wanted, journal and log. */
 void session_register(struct session *s);
 

@@ -73,6 +73,10 @@ static void print_row(const struct ctl_options *o, const struct wire_row *row)
            row->last.n > 0 ? decision_word((int)row->last.decision) : "-",
            row->last.n > 0 ? reason_word((int)row->last.reason) : "-", c->cold_start_releases,
            c->serving_releases, sum(c->forced, FORCE_MAX), row->state.in_warmup ? "  warm-up" : "");
+    if (row->habit) /* R27 */
+        printf("%7s %7s  %s: it releases at %s boundary; what would cure it: %s\n", "", "",
+               habit_word((int)row->habit), row->habit == HABIT_INERT ? "every" : "some",
+               cure_word((int)row->cure));
 }
 
 /* R26: what releases gave back and cost. One that gave nothing back is marked. */

@@ -169,6 +169,8 @@ static json_t *row_object(const struct wire_row *row)
     put(o, "budget", optional(row->budget));
     put_state(o, &row->state);
     put(o, "proof", proof_object(&row->proof));
+    put(o, "habit", row->habit ? json_string(habit_word((int)row->habit)) : json_null());
+    put(o, "cure", row->cure ? json_string(cure_word((int)row->cure)) : json_null());
     put(o, "last", answer_object(row));
     return o;
 }

@@ -115,6 +115,8 @@ int policy_busy(struct policy_session *p, enum phase phase)
     if (!p->choice.brackets || p->state.busy == begins)
         return ERR_BAD_STATE;
     p->state.busy = begins;
+    if (!begins)
+        habit_bracket_end(&p->habit);
     return 0;
 }
 
@@ -308,6 +310,7 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
         if (a.reason != REASON_TELEMETRY_UNAVAILABLE) /* R5: decide, then learn */
             p->state.peak = bytes_max(p->state.peak, a.cached.v);
         count(p, &a, old_peak, ret_notice);
+        habit_boundary(&p->habit, &a, b, p->choice.brackets, p->state.busy);
     }
     a.decision = effective_mode(s, p) == MODE_ON ? a.would : DECISION_KEEP;
     a.peak = p->state.peak;

@@ -8,6 +8,7 @@
  * earlier in R7 (quiet, reclaim) or with neighbour_need. */
 #pragma once
 
+#include "daemon/policy/habit.h"
 #include "daemon/policy/ledger.h"
 #include "proto/base/answer.h"
 
@@ -37,6 +38,7 @@ struct policy_session {
     struct ledger ledger;
     struct resume state; /* everything that survives a reconnect */
     struct answer last;  /* last.n == 0: nothing was decided yet in this connection */
+    struct habit habit;  /* R27 */
 };
 
 /* R13: tells the caller that a notice is due. */

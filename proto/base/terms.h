@@ -24,6 +24,18 @@
     X(NEIGHBOUR_NEED, 9, "neighbour_need")                                                         \
     X(WITHIN_BUDGET, 10, "within_budget")
 
+/* R27: what would cure a session that releases all the time for one and the same reason. */
+#define CURE_MAP(X)                                                                                \
+    X(CAP, 1, "cap")             /* cached_over_budget */                                          \
+    X(FLOOR, 2, "floor")         /* low_free_memory */                                             \
+    X(ALLOCATOR, 3, "allocator") /* telemetry_unavailable, the allocator could not be read */      \
+    X(TELEMETRY, 4, "telemetry") /* telemetry_unavailable, the device could not be read */
+
+/* R27: at every boundary of its last brackets, or at some boundary of each of them. */
+#define HABIT_MAP(X)                                                                               \
+    X(INERT, 1, "inert")                                                                           \
+    X(FLAPPING, 2, "flapping")
+
 /* R4: why a worker forces a release. */
 #define FORCE_MAP(X)                                                                               \
     X(FAILURE, 1, "failure")                                                                       \
@@ -111,6 +123,18 @@ enum mode {
     MODE_MAP(X)
 #undef X
 };
+enum cure {
+    CURE_NONE = 0,
+#define X(name, value, word) CURE_##name = value,
+    CURE_MAP(X)
+#undef X
+};
+enum habit_kind {
+    HABIT_NONE = 0,
+#define X(name, value, word) HABIT_##name = value,
+    HABIT_MAP(X)
+#undef X
+};
 enum stage_end {
     STAGE_END_NONE = 0,
 #define X(name, value, word) STAGE_END_##name = value,
@@ -149,7 +173,8 @@ struct term {
 };
 
 extern const struct term decision_terms[], reason_terms[], force_terms[], policy_terms[],
-    mode_terms[], stage_end_terms[], source_terms[], phase_terms[], cause_terms[], feature_terms[];
+    mode_terms[], cure_terms[], habit_terms[], stage_end_terms[], source_terms[], phase_terms[],
+    cause_terms[], feature_terms[];
 
 /* The word of a value, "-" for 0 and for a value that is not in the table. */
 const char *term_word(const struct term *table, int value);
@@ -162,6 +187,8 @@ int term_value(const struct term *table, const char *word);
 #define force_word(v)     term_word(force_terms, v)
 #define policy_word(v)    term_word(policy_terms, v)
 #define mode_word(v)      term_word(mode_terms, v)
+#define cure_word(v)      term_word(cure_terms, v)
+#define habit_word(v)     term_word(habit_terms, v)
 #define stage_end_word(v) term_word(stage_end_terms, v)
 #define source_word(v)    term_word(source_terms, v)
 #define phase_word(v)     term_word(phase_terms, v)

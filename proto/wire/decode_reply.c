@@ -101,6 +101,8 @@ static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)
     ret->staged_bytes = m->staged;
     ret->stager_count = m->stagers;
     ret->budget = GET_OPT(m, budget);
+    ret->habit = (enum habit_kind)term_or_none(habit_terms, m->habit);
+    ret->cure = (enum cure)term_or_none(cure_terms, m->cure);
     if (m->proof)
         proof_parse(m->proof, &ret->proof);
     if (m->state && !state_parse(m->state, &ret->state))

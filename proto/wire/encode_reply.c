@@ -181,6 +181,8 @@ static void row_fill(struct row_memory *memory, const struct wire_row *row)
     PUT_OPT(m, budget, row->budget);
     PUT_TEXT(m, component, row->component);
     PUT(m, last_age_ns, row->last_age_ns);
+    PUT(m, habit, row->habit);
+    PUT(m, cure, row->cure);
     if (row->proof.releases != 0) {
         proof_fill(&memory->proof, &row->proof);
         m->proof = &memory->proof;

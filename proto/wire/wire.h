@@ -159,6 +159,8 @@ struct wire_row {
     uint32_t stager_count;
     struct opt_u64 budget;
     struct proof proof; /* proof.releases == 0: none yet */
+    enum habit_kind habit;
+    enum cure cure; /* R27 */
 };
 
 struct wire_status {

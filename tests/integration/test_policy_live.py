@@ -90,6 +90,30 @@ def what_a_release_proved_is_counted():
                      "age_ns": row["proof"]["last"]["age_ns"]}})
 
 
+@test
+def a_session_that_releases_all_the_time_is_shown_and_told_once():
+    with Daemon() as d, d.worker("heavy") as p:
+        for _ in range(7):
+            ask(p, 101)  # over the cap of 100
+        check_equal(d.status()["sessions"][0]["habit"], None)
+        for _ in range(5):
+            ask(p, 101)
+        row = d.status()["sessions"][0]
+        check_equal((row["habit"], row["cure"]), ("inert", "cap"))
+        check_in("inert: it releases at every boundary; what would cure it: cap", d.ctl("status").stdout)
+        check_equal(len(d.log_lines("inert (R27)", "raise cap_fraction")), 1)
+        ask(p, 5)
+        check_equal(d.status()["sessions"][0]["habit"], None)
+    with Daemon() as d, d.worker("requests", features=1) as p:
+        for _ in range(8):
+            p.ok("busy", phase=1)
+            ask(p, 101)
+            ask(p, 5)
+            p.ok("busy", phase=2)
+        row = d.status()["sessions"][0]
+        check_equal((row["habit"], row["cure"]), ("flapping", "cap"))
+
+
 # ---- R11a, R11c ----
 
 @test

@@ -161,6 +161,8 @@ static void same_row(const struct wire_row *a, const struct wire_row *b)
     SAME(staged_bytes);
     SAME(stager_count);
     SAME_OPT(budget);
+    SAME(habit);
+    SAME(cure);
     SAME(proof.releases);
     SAME(proof.empty);
     SAME(proof.bytes);

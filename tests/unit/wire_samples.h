@@ -175,6 +175,8 @@ static inline void fill_row(struct wire_row *row)
     row->staged_bytes = big();
     row->stager_count = UINT32_MAX;
     row->budget = big_opt();
+    row->habit = HABIT_FLAPPING;
+    row->cure = CURE_TELEMETRY;
     row->proof = (struct proof){big(),     big(),     big(),     big(), big_opt(),
                                 big_opt(), big_opt(), big_opt(), big(), big()};
 }
