@@ -198,7 +198,7 @@ def a_driver_that_comes_late_is_found():
         run_at = os.path.join(at, "run")
         os.mkdir(run_at)
         os.chown(run_at, 1000, 1000)
-        d = Daemon(sim, at=at, socket=None, env={"XDG_RUNTIME_DIR": run_at})
+        d = Daemon(sim, at=at, socket=None, env={"XDG_RUNTIME_DIR": run_at, "TMPDIR": run_at})
         d.spawn(user=1000, group=1000, extra_groups=[])
         try:
             wait_for(lambda: d.log_lines("no_driver") or d.log_lines("no_device"), 20, "a failure")
