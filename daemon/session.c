@@ -241,7 +241,7 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
 
     journal_reserve(v->journal); /* each of those who shared a sample is an event */
     v->reply.body = WIRE_ANSWER;
-    policy_decide(&v->settings, &s->policy, b, sample, &v->reply.u.answer, &notice);
+    policy_decide(&v->settings, &s->policy, b, sample, NULL, &v->reply.u.answer, &notice);
     snprintf(s->component, sizeof(s->component), "%s", b->component);
     s->decided_ns = v->now_ns;
     note_decision(s, b);

@@ -439,7 +439,7 @@ static int on_ask(struct engine *e, const struct trace_line *line, struct replay
     age_ns = sample_age(e, line);
     newest.age_ns = age_ns.v;
     uncovered = p->policy.state.counts.uncovered;
-    policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, &ret->answer,
+    policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, NULL, &ret->answer,
                   &notice);
     if (ret->answer.age_ns.has && !(b.free.has && b.total.has))
         ret->answer.age_ns = age_ns;

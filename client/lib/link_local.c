@@ -209,7 +209,7 @@ void local_decide(struct local *l, const struct boundary *b, enum cause cause, s
 {
     struct policy_notice notice;
 
-    policy_decide(&l->settings, &l->session, b, NULL, ret, &notice);
+    policy_decide(&l->settings, &l->session, b, NULL, NULL, ret, &notice);
     if (cause != CAUSE_NONE)
         l->session.state.counts.local[cause]++;
 }

@@ -221,10 +221,15 @@ static void fill_inputs(const struct policy_settings *s, const struct policy_ses
 }
 
 /* R5, R6, R7 for an unforced boundary, on the inputs that fill_inputs left. */
-static enum decision judge(enum policy policy, const struct answer *a, enum reason *ret_reason)
+static enum decision judge(enum policy policy, const struct answer *a, const struct others *others,
+                           enum reason *ret_reason)
 {
     if (!a->cached.has || !a->free.has || !a->total.has) {
         *ret_reason = REASON_TELEMETRY_UNAVAILABLE; /* R6, under every policy */
+        return DECISION_RELEASE;
+    }
+    if (others && others->reclaims) {
+        *ret_reason = REASON_RECLAIM;
         return DECISION_RELEASE;
     }
     if (policy == POLICY_ALWAYS) {
@@ -271,7 +276,7 @@ static void count(struct policy_session *p, const struct answer *a, uint64_t old
 }
 
 /* R30 */
-static enum mode effective_mode(const struct policy_settings *s, const struct policy_session *p)
+enum mode policy_mode(const struct policy_settings *s, const struct policy_session *p)
 {
     return p->choice.mode != MODE_NONE && p->choice.mode < s->mode ? p->choice.mode : s->mode;
 }
@@ -284,7 +289,8 @@ static bool is_forced(const struct policy_session *p, const struct boundary *b)
 }
 
 void policy_decide(const struct policy_settings *s, struct policy_session *p,
-                   const struct boundary *b, const struct sample *newest, struct answer *ret,
+                   const struct boundary *b, const struct sample *newest,
+                   const struct others *others, struct answer *ret,
                    struct policy_notice *ret_notice)
 {
     struct answer a = {.session = p->number, .warmup = p->state.in_warmup};
@@ -306,17 +312,36 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
         read_cache(b, &a);
         read_memory(b, newest, &a);
         fill_inputs(s, p, &a);
-        a.would = judge(policy_effective(s, p), &a, &a.reason);
+        a.would = judge(policy_effective(s, p), &a, others, &a.reason);
         if (a.reason != REASON_TELEMETRY_UNAVAILABLE) /* R5: decide, then learn */
             p->state.peak = bytes_max(p->state.peak, a.cached.v);
         count(p, &a, old_peak, ret_notice);
         habit_boundary(&p->habit, &a, b, p->choice.brackets, p->state.busy);
     }
-    a.decision = effective_mode(s, p) == MODE_ON ? a.would : DECISION_KEEP;
+    a.decision = policy_mode(s, p) == MODE_ON ? a.would : DECISION_KEEP;
     a.peak = p->state.peak;
     a.learned = policy_learned(s, p);
     p->last = a;
     *ret = a;
+}
+
+void policy_follow_bracket_end(struct policy_session *p)
+{
+    if (p->state.in_warmup)
+        p->state.counts.cold_start_releases++;
+    else
+        p->state.counts.serving_releases++;
+}
+
+enum reason policy_bracket_end(struct policy_session *p, const struct others *others)
+{
+    enum reason reason = others->reclaims         ? REASON_RECLAIM
+                         : others->neighbour_need ? REASON_NEIGHBOUR_NEED
+                                                  : REASON_NONE;
+
+    if (reason != REASON_NONE)
+        policy_follow_bracket_end(p);
+    return reason;
 }
 
 void policy_follow(struct policy_session *p, const struct boundary *b, const struct answer *a)

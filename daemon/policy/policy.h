@@ -3,9 +3,8 @@
  * local fallback all run. Pure: no clock, allocation, I/O or logging; memory is the caller's, and
  * the same inputs give the same answers bit for bit. One thread at a time per session.
  *
- * The arbiter for many sessions (R20 to R27) will stand beside this file, in arbiter.[ch]: it sees
- * every boundary before policy_decide and may replace its verdict with the reasons that come
- * earlier in R7 (quiet, reclaim) or with neighbour_need. */
+ * The arbiter for many sessions (R20 to R24a) stands beside this file, in arbiter.[ch]: it sees
+ * every boundary before policy_decide, which takes what others need as an input. */
 #pragma once
 
 #include "daemon/policy/habit.h"
@@ -29,6 +28,7 @@ struct policy_choice {
     double min_free;
     enum stage_end stage_end; /* ADVISE: stage_end requests are unforced boundaries (R4) */
     bool brackets;            /* R21 */
+    bool partial;             /* R31: can give back a part of its cache */
     enum mode mode;           /* R30: the lower of this and the daemon's counts; NONE is on */
 };
 
@@ -45,6 +45,12 @@ struct policy_session {
 struct policy_notice {
     bool uncovered;
     uint64_t old_peak, new_peak;
+};
+
+/* What others on the device make of a boundary of this session. */
+struct others {
+    bool reclaims;       /* R23: it is asked to release */
+    bool neighbour_need; /* R24a: another one needs more than is free; at the end of a bracket */
 };
 
 /* The published figures, for who has no daemon to ask: the library before its first welcome, and
@@ -81,10 +87,18 @@ int policy_busy(struct policy_session *p, enum phase phase) _must_check_;
 /* R26: what the worker's allocator holds after a release; cached becomes the residue. */
 void policy_released(struct policy_session *p, uint64_t reserved, uint64_t allocated);
 
-/* R4 to R8, R10 to R13. newest is the probe's sample, NULL where there is none that is fresh. */
+/* R4 to R8, R10 to R13. newest is the probe's sample, NULL where there is none that is fresh;
+ * others is NULL for a session that is alone. */
 void policy_decide(const struct policy_settings *s, struct policy_session *p,
-                   const struct boundary *b, const struct sample *newest, struct answer *ret,
+                   const struct boundary *b, const struct sample *newest,
+                   const struct others *others, struct answer *ret,
                    struct policy_notice *ret_notice);
+
+/* R21: the end of a bracket may be answered RELEASE too, which is counted and teaches nothing.
+ * Returns the reason, NONE where there is nothing to do. */
+enum reason policy_bracket_end(struct policy_session *p, const struct others *others);
+/* For a mirror: the daemon has answered so. */
+void policy_follow_bracket_end(struct policy_session *p);
 
 /* Takes in what another engine decided for this session, by settings that may be others: state and
  * counts are then as if it had been decided here. For a mirror; a is unforced. */
@@ -102,6 +116,9 @@ uint64_t policy_budget(const struct policy_settings *s, const struct policy_sess
                        uint64_t total_bytes);
 uint64_t policy_floor(const struct policy_settings *s, const struct policy_session *p,
                       uint64_t total_bytes);
+
+/* R30: the lower of the session's mode and the daemon's. */
+enum mode policy_mode(const struct policy_settings *s, const struct policy_session *p);
 
 /* The policy in force for this session. */
 enum policy policy_effective(const struct policy_settings *s, const struct policy_session *p);

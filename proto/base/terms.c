@@ -17,6 +17,8 @@ const struct term source_terms[] = {SOURCE_MAP(X){0, NULL}};
 const struct term phase_terms[] = {PHASE_MAP(X){0, NULL}};
 const struct term cause_terms[] = {CAUSE_MAP(X){0, NULL}};
 const struct term feature_terms[] = {FEATURE_MAP(X){0, NULL}};
+const struct term wait_end_terms[] = {WAIT_END_MAP(X){0, NULL}};
+const struct term readiness_terms[] = {READINESS_MAP(X){0, NULL}};
 #undef X
 
 const char *term_word(const struct term *table, int value)

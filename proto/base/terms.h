@@ -75,6 +75,22 @@
     X(BEGIN, 1, "begin")                                                                           \
     X(END, 2, "end")
 
+/* How a call that waited for memory ended (R24, R24a), and why. */
+#define WAIT_END_MAP(X)                                                                            \
+    X(COVERED, 1, "covered") /* a fresh sample shows that it fits */                               \
+    X(NOBODY, 2, "nobody")   /* nobody is left who could make room */                              \
+    X(DEADLINE, 3, "deadline")                                                                     \
+    X(UNVERIFIED, 4, "unverified") /* no sample says what is free */                               \
+    X(SHADOW, 5, "shadow")         /* R30: nobody is asked */                                      \
+    X(LOCAL, 6, "local")           /* R28: no daemon was there to help */
+
+/* R20: when a session could release. */
+#define READINESS_MAP(X)                                                                           \
+    X(READY, 1, "ready")              /* now */                                                    \
+    X(BUSY, 2, "busy")                /* at its next boundary, which will come */                  \
+    X(DORMANT, 3, "at_next_boundary") /* whenever that is; it is not asked and not waited for */   \
+    X(ABSENT, 4, "absent")            /* shadow: it takes no part */
+
 /* R28: why the library answered by itself. */
 #define CAUSE_MAP(X)                                                                               \
     X(NO_DAEMON, 1, "no_daemon")                                                                   \
@@ -160,6 +176,18 @@ enum cause {
 #undef X
         CAUSE_MAX
 };
+enum wait_end {
+    WAIT_END_NONE = 0,
+#define X(name, value, word) WAIT_END_##name = value,
+    WAIT_END_MAP(X)
+#undef X
+};
+enum readiness {
+    READINESS_NONE = 0,
+#define X(name, value, word) READINESS_##name = value,
+    READINESS_MAP(X)
+#undef X
+};
 enum feature {
 #define X(name, value, word) FEATURE_##name = value,
     FEATURE_MAP(X)
@@ -174,7 +202,7 @@ struct term {
 
 extern const struct term decision_terms[], reason_terms[], force_terms[], policy_terms[],
     mode_terms[], cure_terms[], habit_terms[], stage_end_terms[], source_terms[], phase_terms[],
-    cause_terms[], feature_terms[];
+    cause_terms[], feature_terms[], wait_end_terms[], readiness_terms[];
 
 /* The word of a value, "-" for 0 and for a value that is not in the table. */
 const char *term_word(const struct term *table, int value);
@@ -193,3 +221,5 @@ int term_value(const struct term *table, const char *word);
 #define source_word(v)    term_word(source_terms, v)
 #define phase_word(v)     term_word(phase_terms, v)
 #define cause_word(v)     term_word(cause_terms, v)
+#define wait_end_word(v)  term_word(wait_end_terms, v)
+#define readiness_word(v) term_word(readiness_terms, v)

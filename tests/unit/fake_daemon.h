@@ -202,7 +202,8 @@ static inline unsigned *fake_handle(struct fake *f, struct fake_conn *c)
     case WIRE_ASK:
         f->boundary = f->request.u.ask;
         f->reply.body = WIRE_ANSWER;
-        policy_decide(&f->settings, &c->session, &f->boundary, NULL, &f->reply.u.answer, &notice);
+        policy_decide(&f->settings, &c->session, &f->boundary, NULL, NULL, &f->reply.u.answer,
+                      &notice);
         return &f->asks;
     case WIRE_RELEASED:
         policy_released(&c->session, f->request.u.released.reserved,

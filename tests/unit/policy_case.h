@@ -56,7 +56,7 @@ static inline struct boundary at(uint64_t cached, uint64_t free_bytes, uint64_t 
 
 static inline enum reason decide(struct boundary b)
 {
-    policy_decide(&settings, &session, &b, NULL, &got, &notice);
+    policy_decide(&settings, &session, &b, NULL, NULL, &got, &notice);
     ck_assert_uint_eq(got.session, 7);
     return got.reason;
 }

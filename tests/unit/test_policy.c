@@ -169,16 +169,16 @@ START_TEST(the_workers_pair_decides_alone_and_the_sample_only_without_one)
     struct sample sample = {.free = {4, true}, .total = {400, true}, .age_ns = 9};
     struct boundary b = at(0, 80, 400);
 
-    policy_decide(&settings, &session, &b, &sample, &got, &notice);
+    policy_decide(&settings, &session, &b, &sample, NULL, &got, &notice);
     ck_assert_int_eq(got.reason, REASON_WITHIN_BUDGET);
     ck_assert_uint_eq(got.age_ns.v, 0);
     b.total.has = false; /* half a pair is none, and is not mixed with the sample */
-    policy_decide(&settings, &session, &b, &sample, &got, &notice);
+    policy_decide(&settings, &session, &b, &sample, NULL, &got, &notice);
     ck_assert_int_eq(got.reason, REASON_LOW_FREE_MEMORY);
     ck_assert_uint_eq(got.free.v, 4);
     ck_assert_uint_eq(got.age_ns.v, 9);
     sample.free.has = false;
-    policy_decide(&settings, &session, &b, &sample, &got, &notice);
+    policy_decide(&settings, &session, &b, &sample, NULL, &got, &notice);
     ck_assert_int_eq(got.reason, REASON_TELEMETRY_UNAVAILABLE);
 }
 END_TEST

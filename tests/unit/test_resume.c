@@ -98,7 +98,7 @@ START_TEST(without_a_daemon_answers_are_those_of_the_core)
         struct dlo_answer a = ask_at(cached[i], free_bytes);
         struct answer want;
 
-        policy_decide(&settings, &session, &b, NULL, &want, &notice);
+        policy_decide(&settings, &session, &b, NULL, NULL, &want, &notice);
         ck_assert_int_eq(a.decision, (int)want.decision);
         ck_assert_int_eq(a.reason, (int)want.reason);
         ck_assert_uint_eq(a.budget, want.budget.v);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events in, actions out. What an event leads to is in pressure.c. */
+#include "daemon/policy/arbiter.h"
+
+#include <stddef.h>
+
+#include "daemon/policy/arbiter_parts.h"
+#include "proto/base/error.h"
+
+void arbiter_init(struct arbiter *a, const struct policy_settings *settings,
+                  const struct arbiter_limits *limits)
+{
+    *a = (struct arbiter){.settings = settings, .limits = *limits};
+    list_init(&a->tenants);
+    list_init(&a->actions);
+}
+
+/* ---- who is there ---- */
+
+/* In order of number; sessions come with the highest. */
+static void insert(struct arbiter *a, struct tenant *t)
+{
+    struct list *after = a->tenants.prev;
+
+    while (after != &a->tenants && list_entry(after, struct tenant, link)->number > t->number)
+        after = after->prev;
+    list_append(after->next, &t->link);
+}
+
+void arbiter_add(struct arbiter *a, struct tenant *t, struct policy_session *policy,
+                 uint64_t number)
+{
+    *t = (struct tenant){.policy = policy, .number = number};
+    for (int kind = 0; kind < ACTION_KINDS; kind++) {
+        list_init(&t->actions[kind].link);
+        t->actions[kind].tenant = t;
+        t->actions[kind].kind = (enum action_kind)kind;
+    }
+    insert(a, t);
+}
+
+/* R25a: until a sample shows that its bytes are back. */
+static void leave_ghost(struct arbiter *a, const struct tenant *t)
+{
+    struct ghost *place = &a->ghosts[0];
+    uint64_t bytes = t->policy ? t->policy->state.reserved.v : 0;
+
+    if (bytes == 0 || !a->newest.free.has)
+        return;
+    for (size_t i = 0; i < ARBITER_GHOSTS && place->bytes != 0; i++)
+        place = &a->ghosts[i];
+    *place = (struct ghost){
+        .bytes = bytes_add_sat(place->bytes, bytes),
+        .free_bytes = place->bytes ? place->free_bytes : a->newest.free.v,
+        .died_ns = a->now_ns,
+    };
+}
+
+void arbiter_remove(struct arbiter *a, struct tenant *t, uint64_t now_ns)
+{
+    a->now_ns = now_ns;
+    pressure_forget(a, t);
+    if (t->reclaim.serves)
+        pressure_answered(a, t, 0, opt_none());
+    if (a->granted == t)
+        a->granted = NULL;
+    list_remove(&t->link);
+    for (int kind = 0; kind < ACTION_KINDS; kind++)
+        list_remove(&t->actions[kind].link);
+    leave_ghost(a, t);
+    pressure_run(a);
+}
+
+/* ---- what they report ---- */
+
+/* Each report of a session ends its grant and what was kept for it. */
+static void take_report(struct arbiter *a, struct tenant *t, struct opt_u64 releasable)
+{
+    t->releasable = releasable;
+    t->charge = 0;
+    if (a->granted == t)
+        a->granted = NULL;
+}
+
+/* Gives what the boundary has to do for others, and notes that it was told. */
+static bool tell_reclaim(struct tenant *t, struct opt_u64 reserved)
+{
+    if (t->reclaim.serves == 0)
+        return false;
+    t->reclaim.is_told = true;
+    if (reserved.has) {
+        t->reclaim.reserved = reserved.v;
+        t->reclaim.claim = tenant_reclaimable(t);
+    }
+    list_remove(&t->actions[ACTION_RECLAIM].link); /* it does it here and now */
+    return true;
+}
+
+/* It was told to release at an earlier boundary and has not said since what became of it. */
+static void settle_told(struct arbiter *a, struct tenant *t, struct opt_u64 reserved)
+{
+    if (t->reclaim.serves && t->reclaim.is_told && reserved.has)
+        pressure_answered(a, t, bytes_sub_sat(t->reclaim.reserved, reserved.v), reserved);
+}
+
+void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary *b,
+                      uint64_t now_ns, struct others *ret)
+{
+    a->now_ns = now_ns;
+    settle_told(a, t, b->reserved);
+    take_report(a, t, b->releasable);
+    *ret = (struct others){.reclaims = tell_reclaim(t, b->reserved)};
+    pressure_run(a);
+}
+
+void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us,
+                      uint64_t now_ns)
+{
+    struct opt_u64 reserved = t->policy->state.reserved;
+
+    a->now_ns = now_ns;
+    take_report(a, t, opt_none());
+    if (is_release) {
+        t->slowest_ns = bytes_max(t->slowest_ns, us > UINT64_MAX / 1000 ? UINT64_MAX : us * 1000);
+        if (t->reclaim.serves)
+            pressure_answered(a, t, bytes_sub_sat(t->reclaim.reserved, reserved.v), reserved);
+    }
+    pressure_run(a);
+}
+
+int arbiter_reclaimed(struct arbiter *a, struct tenant *t, uint64_t call, bool did, uint64_t us,
+                      uint64_t now_ns)
+{
+    if (t->reclaim.serves == 0 || t->reclaim.call != call)
+        return ERR_BAD_STATE;
+    if (did) {
+        arbiter_reported(a, t, true, us, now_ns);
+        return 0;
+    }
+    a->now_ns = now_ns;
+    pressure_answered(a, t, 0, t->policy->state.reserved);
+    pressure_run(a);
+    return 0;
+}
+
+/* ---- brackets and idle waits ---- */
+
+static void announce(struct arbiter *a, struct tenant *t, struct opt_u64 need)
+{
+    take_report(a, t, opt_none());
+    t->was_busy = true;
+    t->last_busy_ns = a->now_ns;
+    if (need.has)
+        t->announced = opt_u64(bytes_add_sat(t->policy->state.reserved.v, need.v));
+}
+
+bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t call,
+                        uint64_t now_ns)
+{
+    const struct wait w = {
+        .kind = WAIT_BUSY,
+        .call = call,
+        .bytes = need.v,
+        .deadline_ns = bytes_add_sat(now_ns, a->limits.busy_wait_ns),
+    };
+    bool waits;
+
+    a->now_ns = now_ns;
+    settle_told(a, t, t->policy->state.reserved);
+    announce(a, t, need);
+    waits = need.v > 0 && t->wait.kind == WAIT_NONE && tenant_is_on(a, t) && arbiter_has_sample(a);
+    if (waits) {
+        pressure_begin(a, t, &w);
+        if (arbiter_missing(a, t) == 0) {
+            pressure_forget(a, t);
+            waits = false;
+        }
+    }
+    pressure_run(a);
+    return waits;
+}
+
+void arbiter_busy_end(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t now_ns,
+                      struct others *ret)
+{
+    a->now_ns = now_ns;
+    settle_told(a, t, t->policy->state.reserved);
+    announce(a, t, need);
+    *ret = (struct others){
+        .reclaims = tell_reclaim(t, t->policy->state.reserved),
+        .neighbour_need = tenant_is_on(a, t) && arbiter_has_neighbour_need(a, t),
+    };
+    pressure_run(a);
+}
+
+int arbiter_idle(struct arbiter *a, struct tenant *t, enum phase phase, bool is_background,
+                 uint64_t now_ns)
+{
+    bool *is_on = is_background ? &t->is_background : &t->is_idle;
+    bool begins = phase == PHASE_BEGIN;
+
+    if (*is_on == begins)
+        return ERR_BAD_STATE;
+    a->now_ns = now_ns;
+    *is_on = begins;
+    pressure_run(a); /* whoever waits may ask it now */
+    return 0;
+}
+
+/* ---- calls that wait ---- */
+
+int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t call, uint64_t now_ns)
+{
+    const struct wait w = {
+        .kind = WAIT_OOM,
+        .call = call,
+        .bytes = need,
+        .deadline_ns = bytes_add_sat(now_ns, a->limits.oom_wait_ns),
+    };
+
+    if (t->wait.kind != WAIT_NONE)
+        return ERR_BAD_STATE;
+    a->now_ns = now_ns;
+    if (a->granted == t)
+        a->granted = NULL;
+    t->charge = 0;
+    pressure_begin(a, t, &w);
+    pressure_run(a);
+    return 0;
+}
+
+static bool has_session(const struct arbiter *a, uint64_t number)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        const struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (t->number == number && t->policy)
+            return true;
+    }
+    return false;
+}
+
+int arbiter_operator(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t target,
+                     bool only_ready, uint64_t call, uint64_t now_ns)
+{
+    const struct wait w = {
+        .kind = WAIT_OPERATOR,
+        .call = call,
+        .bytes = bytes,
+        .target = target,
+        .only_ready = only_ready,
+        .deadline_ns = bytes_add_sat(now_ns, a->limits.oom_wait_ns),
+    };
+
+    if (t->wait.kind != WAIT_NONE)
+        return ERR_BAD_STATE;
+    if (target != 0 && !has_session(a, target))
+        return ERR_UNKNOWN_SESSION;
+    a->now_ns = now_ns;
+    pressure_begin(a, t, &w);
+    pressure_run(a);
+    return 0;
+}
+
+/* ---- samples and time ---- */
+
+static void lay_ghosts(struct arbiter *a)
+{
+    for (size_t i = 0; i < ARBITER_GHOSTS; i++) {
+        struct ghost *g = &a->ghosts[i];
+        uint64_t back = bytes_sub_sat(a->newest.free.v, g->free_bytes);
+
+        if (g->bytes != 0 && (back >= g->bytes - g->bytes / 10 || /* drivers keep some */
+                              a->now_ns - g->died_ns >= a->limits.dead_wait_ns))
+            *g = (struct ghost){0};
+        else
+            g->free_bytes = bytes_min(g->free_bytes, a->newest.free.v);
+    }
+}
+
+void arbiter_sample(struct arbiter *a, const struct sample *sample, uint64_t now_ns)
+{
+    a->now_ns = now_ns;
+    if (sample && sample->free.has) {
+        a->newest = *sample;
+        a->newest_ns = bytes_sub_sat(now_ns, sample->age_ns);
+        a->samples++;
+        lay_ghosts(a);
+    } else {
+        pressure_unverified(a);
+    }
+    pressure_run(a);
+}
+
+/* R23: a miss is shown, and that session comes last for a while. */
+static void miss_reclaims(struct arbiter *a)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (t->reclaim.deadline_ns == 0 || a->now_ns < t->reclaim.deadline_ns)
+            continue;
+        t->late_until_ns = bytes_add_sat(a->now_ns, ARBITER_LATE_NS);
+        pressure_cancel(t);
+    }
+}
+
+void arbiter_tick(struct arbiter *a, uint64_t now_ns)
+{
+    a->now_ns = now_ns;
+    miss_reclaims(a);
+    pressure_run(a);
+}
+
+uint64_t arbiter_due(const struct arbiter *a)
+{
+    uint64_t due = UINT64_MAX;
+    bool has_waiting = false;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        const struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (t->wait.kind != WAIT_NONE) {
+            due = bytes_min(due, t->wait.deadline_ns);
+            has_waiting = true;
+        }
+        if (t->reclaim.deadline_ns != 0)
+            due = bytes_min(due, t->reclaim.deadline_ns);
+    }
+    if (a->granted && has_waiting)
+        due = bytes_min(due, a->granted_ns + ARBITER_GRANT_NS);
+    return due;
+}
+
+bool arbiter_wants_sample(const struct arbiter *a)
+{
+    return a->wants_sample;
+}
+
+/* ---- actions ---- */
+
+void arbiter_queue(struct arbiter *a, struct tenant *t, enum action_kind kind)
+{
+    struct action_node *node = &t->actions[kind];
+
+    if (list_empty(&node->link))
+        list_append(&a->actions, &node->link);
+}
+
+bool arbiter_next(struct arbiter *a, struct action *ret)
+{
+    struct action_node *node;
+    struct tenant *t;
+
+    if (list_empty(&a->actions))
+        return false;
+    node = list_entry(a->actions.next, struct action_node, link);
+    list_remove(&node->link);
+    t = node->tenant;
+    *ret = (struct action){.kind = node->kind, .tenant = t};
+    if (node->kind == ACTION_RECLAIM) {
+        ret->event = t->reclaim.event;
+        ret->call = t->reclaim.call;
+        ret->bytes = t->reclaim.claim;
+        ret->timeout_ns = bytes_sub_sat(t->reclaim.deadline_ns, a->now_ns);
+        return true;
+    }
+    ret->event = t->wait.event;
+    ret->call = t->wait.call;
+    ret->timeout_ns = bytes_sub_sat(t->wait.deadline_ns, a->now_ns);
+    if (node->kind == ACTION_END) {
+        ret->end = t->wait.end;
+        ret->freed = t->wait.freed;
+        ret->free = arbiter_has_sample(a) ? a->newest.free : opt_none();
+        t->wait = (struct wait){0};
+    }
+    return true;
+}

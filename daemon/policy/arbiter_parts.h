@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of the arbiter: claim.c reads, pressure.c moves events on, arbiter.c takes
+ * events in and actions out. */
+#pragma once
+
+#include "daemon/policy/arbiter.h"
+
+/* ---- claim.c ---- */
+
+/* R30: does it take part? */
+bool tenant_is_on(const struct arbiter *a, const struct tenant *t);
+/* R31: what a reclaim may ask of it, nothing below its pin. */
+uint64_t tenant_reclaimable(const struct tenant *t);
+bool tenant_is_late(const struct arbiter *a, const struct tenant *t);
+/* R23: how long a request to it may take. */
+uint64_t tenant_reclaim_ns(const struct tenant *t);
+/* Its call waits, and its event has not ended. */
+bool wait_is_active(const struct wait *w);
+/* R22: the newest sample, where it is young enough. */
+bool arbiter_has_sample(const struct arbiter *a);
+/* R22: bytes that the call of t lacks, beside what is freed for others. */
+uint64_t arbiter_missing(const struct arbiter *a, const struct tenant *t);
+/* R24a: is there another session whose need does not fit what is free? */
+bool arbiter_has_neighbour_need(const struct arbiter *a, const struct tenant *t);
+
+/* ---- pressure.c ---- */
+
+/* Begins a call that waits; the caller has checked that none does. */
+void pressure_begin(struct arbiter *a, struct tenant *t, const struct wait *w);
+/* The session was asked and has released, or will not: freed by its report, which now says
+ * reserved. */
+void pressure_answered(struct arbiter *a, struct tenant *t, uint64_t freed,
+                       struct opt_u64 reserved);
+/* Ends the call of t, and what others are asked for it, without an answer. */
+void pressure_forget(struct arbiter *a, struct tenant *t);
+/* Nobody waits any longer for what t was asked. */
+void pressure_cancel(struct tenant *t);
+/* Asks, ends and answers whatever can be by now. */
+void pressure_run(struct arbiter *a);
+/* A sample that was wanted did not come. */
+void pressure_unverified(struct arbiter *a);
+
+/* Appends an action of t that is not there yet. */
+void arbiter_queue(struct arbiter *a, struct tenant *t, enum action_kind kind);

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of pressure (R22) from their begin to the answer of the call that raised them (R23, R24):
+ * a sample says what is missing, a candidate is asked, its answer makes the sample old. */
+#include "daemon/policy/arbiter_parts.h"
+
+static uint64_t bit_of(const struct wait *w)
+{
+    return UINT64_C(1) << w->slot;
+}
+
+/* The wait of that slot. */
+static struct wait *wait_at(struct arbiter *a, uint32_t slot)
+{
+    return &a->events[slot]->wait;
+}
+
+void pressure_cancel(struct tenant *t)
+{
+    t->reclaim = (struct reclaim){0};
+    list_remove(&t->actions[ACTION_RECLAIM].link); /* it need not be told any more */
+}
+
+/* Takes a place for the event of t; false where all are taken. */
+static bool take_slot(struct arbiter *a, struct tenant *t)
+{
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++) {
+        if (a->events[i])
+            continue;
+        a->events[i] = t;
+        t->wait.slot = i;
+        t->wait.event = ++a->last_event;
+        return true;
+    }
+    return false;
+}
+
+/* The oldest event among those of the mask. */
+static uint64_t oldest_event(struct arbiter *a, uint64_t mask)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
+        if (mask & (UINT64_C(1) << i))
+            oldest = bytes_min(oldest, wait_at(a, i)->event);
+    return oldest;
+}
+
+/* Nobody is asked for this event any more; a request ends with its last event. */
+static void drop_slot(struct arbiter *a, struct wait *w)
+{
+    uint64_t bit = bit_of(w);
+
+    a->events[w->slot] = NULL;
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        t->asked &= ~bit;
+        if (!(t->reclaim.serves & bit))
+            continue;
+        t->reclaim.serves &= ~bit;
+        if (t->reclaim.serves == 0)
+            pressure_cancel(t);
+        else if (t->reclaim.event == w->event)
+            t->reclaim.event = oldest_event(a, t->reclaim.serves);
+    }
+}
+
+static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
+{
+    struct wait *w = &t->wait;
+
+    if (w->event != 0)
+        drop_slot(a, w);
+    w->has_ended = true;
+    w->end = end;
+}
+
+void pressure_forget(struct arbiter *a, struct tenant *t)
+{
+    if (wait_is_active(&t->wait) && t->wait.event != 0)
+        drop_slot(a, &t->wait);
+    t->wait = (struct wait){0};
+    list_remove(&t->actions[ACTION_HELD].link);
+    list_remove(&t->actions[ACTION_END].link);
+}
+
+static void want_sample(struct arbiter *a, struct wait *w)
+{
+    w->needs_sample = true;
+    w->sample_ns = a->now_ns;
+    w->samples = a->samples;
+}
+
+void pressure_begin(struct arbiter *a, struct tenant *t, const struct wait *w)
+{
+    t->wait = *w;
+    t->wait.begun_ns = a->now_ns;
+    if (!tenant_is_on(a, t)) { /* R30 */
+        end_event(a, t, WAIT_END_SHADOW);
+        return;
+    }
+    if (w->kind != WAIT_BUSY) /* that one was begun by what the newest sample says */
+        want_sample(a, &t->wait);
+}
+
+static bool has_its_sample(const struct arbiter *a, const struct wait *w)
+{
+    return arbiter_has_sample(a) &&
+           (!w->needs_sample || (a->samples > w->samples && a->newest_ns >= w->sample_ns));
+}
+
+void pressure_unverified(struct arbiter *a)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (wait_is_active(&t->wait) && !has_its_sample(a, &t->wait))
+            end_event(a, t, WAIT_END_UNVERIFIED);
+    }
+}
+
+void pressure_answered(struct arbiter *a, struct tenant *t, uint64_t freed, struct opt_u64 reserved)
+{
+    struct reclaim r = t->reclaim;
+
+    pressure_cancel(t);
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++) {
+        if (!(r.serves & (UINT64_C(1) << i)))
+            continue;
+        want_sample(a, wait_at(a, i));
+        if (wait_at(a, i)->event == r.event) /* charged once, to the oldest */
+            wait_at(a, i)->freed = bytes_add_sat(wait_at(a, i)->freed, freed);
+    }
+    if (freed < r.claim / 20 + (r.claim % 20 != 0)) /* freed x 20 < claim */
+        t->unreleasable = reserved;
+}
+
+/* ---- whom to ask ---- */
+
+static bool may_be_asked(const struct arbiter *a, const struct tenant *t, const struct tenant *by,
+                         enum readiness readiness)
+{
+    const struct wait *w = &by->wait;
+
+    return t != by && !(t->asked & bit_of(w)) && tenant_readiness(a, t) == readiness &&
+           tenant_reclaimable(t) > 0 && (w->target == 0 || w->target == t->number);
+}
+
+/* R23: is x to be asked before y, where that much is missing? */
+static bool comes_before(const struct arbiter *a, const struct tenant *x, const struct tenant *y,
+                         uint64_t missing)
+{
+    uint64_t of_x = tenant_reclaimable(x), of_y = tenant_reclaimable(y);
+
+    if (tenant_is_late(a, x) != tenant_is_late(a, y))
+        return tenant_is_late(a, y);
+    if (x->policy->state.priority != y->policy->state.priority)
+        return x->policy->state.priority < y->policy->state.priority;
+    if ((of_x >= missing) != (of_y >= missing))
+        return of_x >= missing;
+    if (of_x != of_y)
+        return of_x >= missing ? of_x < of_y : of_x > of_y;
+    return x->number < y->number;
+}
+
+static struct tenant *best_ready(const struct arbiter *a, const struct tenant *by, uint64_t missing)
+{
+    struct tenant *best = NULL;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (may_be_asked(a, t, by, READINESS_READY) && (!best || comes_before(a, t, best, missing)))
+            best = t;
+    }
+    return best;
+}
+
+static void ask(struct arbiter *a, struct tenant *t, const struct wait *w, bool is_pushed)
+{
+    struct reclaim *r = &t->reclaim;
+
+    t->asked |= bit_of(w);
+    r->serves |= bit_of(w);
+    if (r->call != 0) /* it is asked already, for an older event */
+        return;
+    r->event = w->event;
+    r->call = ++a->last_call;
+    r->is_pushed = is_pushed;
+    r->asked_ns = a->now_ns;
+    r->deadline_ns = is_pushed ? a->now_ns + tenant_reclaim_ns(t) : 0;
+    r->claim = tenant_reclaimable(t);
+    r->reserved = t->policy->state.reserved.v;
+    if (is_pushed)
+        arbiter_queue(a, t, ACTION_RECLAIM);
+}
+
+static bool ask_all_busy(struct arbiter *a, struct tenant *by)
+{
+    bool did = false;
+
+    if (by->wait.only_ready)
+        return false;
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (!may_be_asked(a, t, by, READINESS_BUSY))
+            continue;
+        ask(a, t, &by->wait, false);
+        did = true;
+    }
+    return did;
+}
+
+/* Is somebody still to answer this event? pushed: one who was told to release now. */
+static bool is_awaited(const struct arbiter *a, const struct wait *w, bool pushed)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        const struct reclaim *r = &list_entry(pos, struct tenant, link)->reclaim;
+
+        if (r->serves & bit_of(w) && (!pushed || r->is_pushed))
+            return true;
+    }
+    return false;
+}
+
+/* R24: it may take until then; the client is told once. */
+static void extend(struct arbiter *a, struct tenant *t, uint64_t deadline_ns)
+{
+    struct wait *w = &t->wait;
+
+    if (w->kind != WAIT_OOM || w->is_told_held || deadline_ns <= w->deadline_ns)
+        return;
+    w->deadline_ns = deadline_ns;
+    w->is_told_held = true;
+    arbiter_queue(a, t, ACTION_HELD);
+}
+
+/* R24, R25a: bytes of dead workers that the driver has not given back yet. */
+static bool awaits_ghosts(struct arbiter *a, struct tenant *t)
+{
+    uint64_t until_ns = bytes_add_sat(t->wait.begun_ns, a->limits.dead_wait_ns);
+
+    if (t->wait.kind != WAIT_OOM || a->now_ns >= until_ns)
+        return false;
+    for (size_t i = 0; i < ARBITER_GHOSTS; i++) {
+        if (a->ghosts[i].bytes == 0)
+            continue;
+        extend(a, t, until_ns);
+        return true;
+    }
+    return false;
+}
+
+/* One step of an event; true where something changed. */
+static bool advance(struct arbiter *a, struct tenant *t)
+{
+    struct wait *w = &t->wait;
+    struct tenant *next;
+    uint64_t missing;
+
+    if (a->now_ns >= w->deadline_ns) {
+        end_event(a, t, WAIT_END_DEADLINE);
+        return true;
+    }
+    if (!has_its_sample(a, w))
+        return false;
+    missing = arbiter_missing(a, t);
+    if (missing == 0) {
+        end_event(a, t, WAIT_END_COVERED);
+        return true;
+    }
+    if (is_awaited(a, w, true))
+        return false;
+    next = best_ready(a, t, missing);
+    if (next && !tenant_is_late(a, next)) {
+        ask(a, next, w, true);
+    } else if (!ask_all_busy(a, t)) {
+        if (next)
+            ask(a, next, w, true);
+        else if (is_awaited(a, w, false) || awaits_ghosts(a, t))
+            return false;
+        else
+            end_event(a, t, WAIT_END_NOBODY);
+    }
+    if (next && next->reclaim.deadline_ns != 0)
+        extend(a, t, next->reclaim.deadline_ns + 2 * a->limits.sample_timeout_ns);
+    return true;
+}
+
+/* ---- answers ---- */
+
+/* R24: retries are granted one at a time. */
+static bool is_retry(const struct wait *w)
+{
+    return w->kind == WAIT_OOM && (w->end == WAIT_END_COVERED || w->end == WAIT_END_NOBODY);
+}
+
+static void answer(struct arbiter *a, struct tenant *t)
+{
+    t->charge = bytes_min(t->wait.freed, t->wait.bytes);
+    if (is_retry(&t->wait)) {
+        a->granted = t;
+        a->granted_ns = a->now_ns;
+    }
+    arbiter_queue(a, t, ACTION_END);
+}
+
+static bool is_to_be_answered(const struct tenant *t)
+{
+    return t->wait.kind != WAIT_NONE && t->wait.has_ended &&
+           list_empty(&t->actions[ACTION_END].link);
+}
+
+/* The retry whose turn it is. */
+static struct tenant *next_retry(struct arbiter *a)
+{
+    struct tenant *first = NULL;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (is_to_be_answered(t) && is_retry(&t->wait) &&
+            (!first || t->wait.event < first->wait.event))
+            first = t;
+    }
+    return first;
+}
+
+static void answer_all(struct arbiter *a)
+{
+    struct tenant *retry;
+
+    if (a->granted && a->now_ns - a->granted_ns >= ARBITER_GRANT_NS)
+        a->granted = NULL;
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (is_to_be_answered(t) && (!is_retry(&t->wait) || a->now_ns >= t->wait.deadline_ns))
+            answer(a, t);
+    }
+    retry = a->granted ? NULL : next_retry(a);
+    if (retry)
+        answer(a, retry);
+}
+
+/* Gives places to those that came when all were taken; their deadline runs meanwhile. */
+static bool place_the_rest(struct arbiter *a)
+{
+    bool did = false;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (!wait_is_active(&t->wait) || t->wait.event != 0)
+            continue;
+        if (a->now_ns >= t->wait.deadline_ns)
+            end_event(a, t, WAIT_END_DEADLINE);
+        else
+            did |= take_slot(a, t);
+    }
+    return did;
+}
+
+/* The oldest event that is younger than that one. */
+static struct tenant *event_after(const struct arbiter *a, uint64_t event)
+{
+    struct tenant *next = NULL;
+
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++) {
+        struct tenant *t = a->events[i];
+
+        if (t && t->wait.event > event && (!next || t->wait.event < next->wait.event))
+            next = t;
+    }
+    return next;
+}
+
+void pressure_run(struct arbiter *a)
+{
+    bool did;
+
+    do {
+        uint64_t event = 0;
+
+        did = place_the_rest(a);
+        for (struct tenant *t = event_after(a, 0); t; t = event_after(a, event)) {
+            event = t->wait.event;
+            did |= advance(a, t);
+        }
+    } while (did);
+    a->wants_sample = false;
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
+        if (a->events[i] && !has_its_sample(a, wait_at(a, i)))
+            a->wants_sample = true;
+    answer_all(a);
+}
