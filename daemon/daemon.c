@@ -11,6 +11,7 @@
 
 #include "daemon/config.h"
 #include "daemon/log.h"
+#include "daemon/room.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/session.h"
@@ -21,10 +22,13 @@
     64 /* beside two a connection: loop, journal, probe, log, refused peers                        \
         */
 
+#define NS_PER_MS 1000000u
+
 struct daemon {
     uv_loop_t loop;
     uv_signal_t sigterm, sigint, sighup;
     uv_prepare_t before_poll; /* after timers, which a loop turn begins with */
+    uv_timer_t room_timer;    /* a deadline of the arbiter */
     uv_check_t after_poll;    /* after packets, signals and children */
     struct config *config;
     int argc;
@@ -147,11 +151,33 @@ static void on_sample(void *arg, const struct sample *sample)
         sampler_newest(v->sampler, v->now_ns, &aged);
     journal_reserve(v->journal);
     service_journal_sample(v, &aged, v->journal);
+    room_sampled(v, &aged);
     list_for_each(pos, tmp, &v->sessions)
         proof_sampled(&list_entry(pos, struct session, link)->proof, &aged, v->now_ns);
 }
 
 /* ---- signals and turns ---- */
+
+static void on_room_timer(uv_timer_t *timer)
+{
+    (void)timer; /* it only ends the poll: room_act comes after each */
+}
+
+/* What the turn led to among the sessions, and when to look again without another event. */
+static void make_room(struct daemon *d)
+{
+    struct service *v = &d->service;
+    uint64_t due_ns;
+
+    v->now_ns = uv_hrtime();
+    room_act(v);
+    due_ns = room_due(v);
+    if (due_ns == UINT64_MAX)
+        uv_timer_stop(&d->room_timer);
+    else
+        uv_timer_start(&d->room_timer, on_room_timer,
+                       due_ns > v->now_ns ? (due_ns - v->now_ns) / NS_PER_MS + 1 : 0, 0);
+}
 
 /* Events go to those who wait for them and to the file after the answers have been sent. */
 static void pass_on_events(struct daemon *d)
@@ -163,11 +189,13 @@ static void pass_on_events(struct daemon *d)
 
 static void on_prepare(uv_prepare_t *handle)
 {
+    make_room(handle->data);
     pass_on_events(handle->data);
 }
 
 static void on_check(uv_check_t *handle)
 {
+    make_room(handle->data);
     pass_on_events(handle->data);
 }
 
@@ -241,6 +269,7 @@ static void stop(struct daemon *d, int exit_code, const char *cause)
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
+    uv_close((uv_handle_t *)&d->room_timer, NULL);
     uv_close((uv_handle_t *)&d->before_poll, NULL);
     uv_close((uv_handle_t *)&d->after_poll, NULL);
 }
@@ -250,6 +279,7 @@ static void start_handles(struct daemon *d)
     uv_signal_init(&d->loop, &d->sigterm);
     uv_signal_init(&d->loop, &d->sigint);
     uv_signal_init(&d->loop, &d->sighup);
+    uv_timer_init(&d->loop, &d->room_timer);
     uv_prepare_init(&d->loop, &d->before_poll);
     uv_check_init(&d->loop, &d->after_poll);
     d->sigterm.data = d->sigint.data = d->sighup.data = d;

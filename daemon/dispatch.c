@@ -15,6 +15,9 @@ static const struct dispatch_row rows[] = {
     {WIRE_ASK, PERMISSION_WORKER, SESSION_WORKER, handle_ask},
     {WIRE_RELEASED, PERMISSION_WORKER, SESSION_WORKER, handle_released},
     {WIRE_RESUME, PERMISSION_WORKER, SESSION_WORKER, handle_resume},
+    {WIRE_IDLE, PERMISSION_WORKER, SESSION_WORKER, handle_idle},
+    {WIRE_OOM, PERMISSION_WORKER, SESSION_WORKER, handle_oom},
+    {WIRE_RECLAIMED, PERMISSION_WORKER, SESSION_WORKER, handle_reclaimed},
     {WIRE_STATUS, PERMISSION_ANYONE, ANY_OPEN, handle_status},
     {WIRE_EVENTS, PERMISSION_ANYONE, ANY_OPEN, handle_events},
 };

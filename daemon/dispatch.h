@@ -36,11 +36,17 @@ int handle_detach(struct session *s, const struct wire_request *request, struct 
 int handle_set_peak(struct session *s, const struct wire_request *request,
                     struct wire_reply *reply);
 int handle_warmup(struct session *s, const struct wire_request *request, struct wire_reply *reply);
-int handle_busy(struct session *s, const struct wire_request *request, struct wire_reply *reply);
 int handle_ask(struct session *s, const struct wire_request *request, struct wire_reply *reply);
 int handle_released(struct session *s, const struct wire_request *request,
                     struct wire_reply *reply);
 int handle_resume(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+
+/* handle_room.c */
+int handle_busy(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+int handle_idle(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+int handle_oom(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+int handle_reclaimed(struct session *s, const struct wire_request *request,
+                     struct wire_reply *reply);
 
 /* handle_view.c */
 int handle_status(struct session *s, const struct wire_request *request, struct wire_reply *reply);

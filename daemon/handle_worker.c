@@ -8,30 +8,6 @@
 #include "proto/base/error.h"
 #include "proto/trace/trace.h"
 
-/* A line about this session: begins it, and ends it with t and an outcome. */
-static void line_begin(struct trace_writer *w, char line[TRACE_LINE_MAX + 1],
-                       const struct session *s, enum trace_verb verb)
-{
-    trace_begin(w, line, TRACE_LINE_MAX + 1, verb);
-    trace_put_u64(w, "s", s->policy.number);
-}
-
-/* r < 0: an error answer with its reason. The caller adds the keys of an answer. */
-static void line_answer(struct trace_writer *w, const struct session *s, int r)
-{
-    trace_put_time(w, "t", s->service->now_ns);
-    trace_put_answer(w, r < 0 ? TRACE_ERROR : TRACE_OK);
-    if (r < 0)
-        trace_put_text(w, "reason", error_word(r));
-}
-
-static void line_end(struct trace_writer *w, const struct session *s)
-{
-    size_t length = trace_finish(w);
-
-    journal_append(s->service->journal, w->out, length);
-}
-
 static void fill_welcome(const struct session *s, enum mode wanted, struct wire_reply *reply)
 {
     const struct service *v = s->service;
@@ -39,7 +15,7 @@ static void fill_welcome(const struct session *s, enum mode wanted, struct wire_
 
     *w = (struct wire_welcome){
         .version = s->version,
-        .features = FEATURE_BRACKETS,
+        .features = FEATURE_BRACKETS | FEATURE_RECLAIM,
         .session = s->policy.number,
         .mode = wanted != MODE_NONE && wanted < v->settings.mode ? wanted : v->settings.mode,
         .margin = v->settings.margin,
@@ -86,12 +62,12 @@ static void journal_refused_open(const struct session *s, int r)
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
 
-    line_begin(&w, line, s, TRACE_OPEN);
+    session_line_begin(s, &w, line, TRACE_OPEN);
     trace_put_text(&w, "name", s->name);
     if (s->policy.choice.policy != POLICY_NONE)
         trace_put_text(&w, "policy", policy_word((int)s->policy.choice.policy));
-    line_answer(&w, s, r);
-    line_end(&w, s);
+    session_line_answer(s, &w, r);
+    session_line_end(s, &w);
 }
 
 int handle_hello(struct session *s, const struct wire_request *request, struct wire_reply *reply)
@@ -105,6 +81,7 @@ int handle_hello(struct session *s, const struct wire_request *request, struct w
         .min_free = hello->min_free,
         .stage_end = hello->stage_end,
         .brackets = hello->features & FEATURE_BRACKETS,
+        .partial = hello->features & FEATURE_PARTIAL,
         .mode = hello->mode,
     };
     int r;
@@ -172,15 +149,15 @@ int handle_attach(struct session *s, const struct wire_request *request, struct 
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
 
-    line_begin(&w, line, s, TRACE_ATTACH);
+    session_line_begin(s, &w, line, TRACE_ATTACH);
     trace_put_text(&w, "id", request->u.attach.id);
     trace_put_u64(&w, "bytes", request->u.attach.staged_bytes);
-    line_answer(&w, s, r);
+    session_line_answer(s, &w, r);
     if (r >= 0) {
         trace_put_u64(&w, "staged", s->policy.ledger.staged_bytes);
         trace_put_u64(&w, "stagers", s->policy.ledger.count);
     }
-    line_end(&w, s);
+    session_line_end(s, &w);
     fill_ledger(s, reply);
     return r < 0 ? r : 0;
 }
@@ -196,15 +173,15 @@ int handle_detach(struct session *s, const struct wire_request *request, struct 
         service_drop_stager(s->service, s);
         free(node);
     }
-    line_begin(&w, line, s, TRACE_DETACH);
+    session_line_begin(s, &w, line, TRACE_DETACH);
     trace_put_text(&w, "id", request->u.detach.id);
-    line_answer(&w, s, r);
+    session_line_answer(s, &w, r);
     if (r == 0) {
         trace_put_u64(&w, "staged", s->policy.ledger.staged_bytes);
         trace_put_u64(&w, "stagers", s->policy.ledger.count);
         trace_put_u64(&w, "peak", s->policy.state.peak);
     }
-    line_end(&w, s);
+    session_line_end(s, &w);
     fill_ledger(s, reply);
     return r;
 }
@@ -216,13 +193,13 @@ int handle_set_peak(struct session *s, const struct wire_request *request, struc
     struct trace_writer w;
 
     policy_set_peak(&s->policy, peak);
-    line_begin(&w, line, s, TRACE_SET_PEAK);
+    session_line_begin(s, &w, line, TRACE_SET_PEAK);
     trace_put_u64(&w, "peak", peak);
     trace_put_opt(&w, "total",
                   service_device_total(s->service)); /* what it was clamped to (R11c) */
-    line_answer(&w, s, 0);
+    session_line_answer(s, &w, 0);
     trace_put_u64(&w, "peak", peak);
-    line_end(&w, s);
+    session_line_end(s, &w);
     fill_ledger(s, reply);
     return 0;
 }
@@ -232,10 +209,10 @@ static void journal_phase(const struct session *s, enum trace_verb verb, enum ph
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
 
-    line_begin(&w, line, s, verb);
+    session_line_begin(s, &w, line, verb);
     trace_put_text(&w, "phase", phase_word((int)phase));
-    line_answer(&w, s, r);
-    line_end(&w, s);
+    session_line_answer(s, &w, r);
+    session_line_end(s, &w);
 }
 
 int handle_warmup(struct session *s, const struct wire_request *request, struct wire_reply *reply)
@@ -243,16 +220,6 @@ int handle_warmup(struct session *s, const struct wire_request *request, struct 
     int r = policy_warmup(&s->policy, request->u.warmup.phase);
 
     journal_phase(s, TRACE_WARMUP, request->u.warmup.phase, r);
-    reply->body = WIRE_DONE;
-    return r;
-}
-
-int handle_busy(struct session *s, const struct wire_request *request, struct wire_reply *reply)
-{
-    int r = policy_busy(&s->policy, request->u.busy.phase);
-
-    journal_phase(s, TRACE_BUSY, request->u.busy.phase, r);
-    session_tell_habit(s);
     reply->body = WIRE_DONE;
     return r;
 }
@@ -317,15 +284,17 @@ int handle_released(struct session *s, const struct wire_request *request, struc
     struct trace_writer w;
 
     policy_released(&s->policy, reserved, allocated);
+    arbiter_reported(&s->service->arbiter, &s->tenant, true, request->u.released.us,
+                     s->service->now_ns);
     if (proof_reported(&s->proof, reserved, allocated, request->u.released.us, s->service->now_ns))
         session_log(s, LOG_LEVEL_DEBUG, "a release gave nothing back (R26, component %s)",
                     s->component[0] ? s->component : "-");
-    line_begin(&w, line, s, TRACE_RELEASED);
+    session_line_begin(s, &w, line, TRACE_RELEASED);
     trace_put_u64(&w, "reserved", reserved);
     trace_put_u64(&w, "allocated", allocated);
     trace_put_u64(&w, "us", request->u.released.us);
-    line_answer(&w, s, 0);
-    line_end(&w, s);
+    session_line_answer(s, &w, 0);
+    session_line_end(s, &w);
     reply->body = WIRE_DONE;
     return 0;
 }

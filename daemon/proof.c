@@ -18,6 +18,15 @@ void proof_decided(struct proof_state *p, const struct answer *a, const struct b
         p->free = newest->free;
 }
 
+void proof_asked(struct proof_state *p, struct opt_u64 reserved, struct opt_u64 allocated)
+{
+    p->reserved = p->cached = p->free = opt_none();
+    if (!reserved.has || !allocated.has)
+        return;
+    p->reserved = reserved;
+    p->cached = opt_u64(bytes_sub_sat(reserved.v, allocated.v));
+}
+
 bool proof_reported(struct proof_state *p, uint64_t reserved, uint64_t allocated, uint64_t us,
                     uint64_t now_ns)
 {

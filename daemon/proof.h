@@ -25,6 +25,9 @@ struct proof_state {
 void proof_decided(struct proof_state *p, const struct answer *a, const struct boundary *b,
                    const struct sample *newest);
 
+/* It was told to release outside a boundary, when it held so much by its last report. */
+void proof_asked(struct proof_state *p, struct opt_u64 reserved, struct opt_u64 allocated);
+
 /* It has released. True when that gave nothing back, although there was something cached. */
 bool proof_reported(struct proof_state *p, uint64_t reserved, uint64_t allocated, uint64_t us,
                     uint64_t now_ns);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "daemon/log.h"
+#include "daemon/room.h"
 #include "daemon/session.h"
 #include "proto/base/error.h"
 #include "proto/base/parse.h"
@@ -26,6 +27,7 @@ void service_init(struct service *v, const struct config *config, uint64_t now_n
     v->mistakes = (struct log_bucket){MISTAKES_BURST, MISTAKES_BURST, now_ns, 0};
     v->arrivals = (struct log_bucket){ARRIVALS_BURST, ARRIVALS_BURST, now_ns, 0};
     service_apply_config(v);
+    room_init(v);
 }
 
 static void put_config(const struct service *v, struct trace_writer *w)
@@ -89,6 +91,7 @@ void service_apply_config(struct service *v)
         .mode = c->mode,
         .allow_never = c->allow_never,
     };
+    v->arbiter.limits = room_limits(c);
     if (v->journal) {
         journal_reserve(v->journal);
         journal_config(v, v->journal);

@@ -10,7 +10,7 @@
 
 #include "daemon/config.h"
 #include "daemon/journal.h"
-#include "daemon/policy/policy.h"
+#include "daemon/policy/arbiter.h"
 #include "daemon/sampler.h"
 #include "proto/base/list.h"
 #include "proto/wire/wire.h"
@@ -41,6 +41,10 @@ struct service {
     struct journal *journal;
     uint64_t now_ns; /* monotonic, read by the loop at each event */
     uint64_t started_ns;
+
+    struct arbiter arbiter;         /* R20 to R24a, see room.h */
+    struct sample_wait room_sample; /* wanted by it */
+    bool is_room_sample_due;
 
     struct list sessions; /* session::link, registered workers in order of number */
     struct list watchers; /* session::watch_link, those that wait for events */

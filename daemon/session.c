@@ -55,9 +55,26 @@ void session_log(const struct session *s, enum log_level level, const char *form
     log_line(level, fields, "%s", text);
 }
 
-static void journal_line(const struct session *s, struct trace_writer *w)
+void session_line_begin(const struct session *s, struct trace_writer *w,
+                        char line[TRACE_LINE_MAX + 1], enum trace_verb verb)
+{
+    trace_begin(w, line, TRACE_LINE_MAX + 1, verb);
+    trace_put_u64(w, "s", s->policy.number);
+}
+
+void session_line_answer(const struct session *s, struct trace_writer *w, int r)
 {
     trace_put_time(w, "t", s->service->now_ns);
+    trace_put_answer(w, r < 0 ? TRACE_ERROR : TRACE_OK);
+    if (r < 0)
+        trace_put_text(w, "reason", error_word(r));
+}
+
+void session_line_end(const struct session *s, struct trace_writer *w)
+{
+    size_t length = trace_finish(w);
+
+    journal_append(s->service->journal, w->out, length);
 }
 
 static void put_choice(const struct session *s, struct trace_writer *w)
@@ -95,7 +112,7 @@ void session_journal_state(const struct session *s, struct journal *j)
     trace_put_resume(&w, &s->policy.state);
     if (s->policy.choice.policy == POLICY_NEVER && !s->service->settings.allow_never)
         trace_put_u64(&w, "accepted", 1); /* before a reload took the permission back */
-    journal_line(s, &w);
+    trace_put_time(&w, "t", s->service->now_ns);
     trace_put_answer(&w, TRACE_OK);
     journal_append(j, line, trace_finish(&w));
     for (const struct stager *g = ledger_next(&s->policy.ledger, NULL); g;
@@ -115,6 +132,7 @@ void session_register(struct session *s)
     s->state = SESSION_WORKER;
     list_append(&v->sessions, &s->link);
     v->session_count++;
+    arbiter_add(&v->arbiter, &s->tenant, &s->policy, s->policy.number);
     session_journal_state(s, v->journal);
     if (v->sampler)
         sampler_set_wanted(v->sampler, true);
@@ -237,18 +255,21 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
     struct service *v = s->service;
     char line[TRACE_LINE_MAX + 1], text[160];
     struct policy_notice notice;
+    struct others others = {0};
     struct trace_writer w;
 
     journal_reserve(v->journal); /* each of those who shared a sample is an event */
     v->reply.body = WIRE_ANSWER;
-    policy_decide(&v->settings, &s->policy, b, sample, NULL, &v->reply.u.answer, &notice);
+    if (!policy_is_forced(&s->policy, b))
+        arbiter_boundary(&v->arbiter, &s->tenant, b, v->now_ns, &others);
+    policy_decide(&v->settings, &s->policy, b, sample, &others, &v->reply.u.answer, &notice);
     snprintf(s->component, sizeof(s->component), "%s", b->component);
     s->decided_ns = v->now_ns;
     note_decision(s, b);
     trace_begin(&w, line, sizeof(line), TRACE_ASK);
     trace_put_u64(&w, "s", s->policy.number);
     trace_put_boundary(&w, b);
-    journal_line(s, &w);
+    trace_put_time(&w, "t", s->service->now_ns);
     trace_put_decision(&w, &v->reply.u.answer);
     journal_append(v->journal, line, trace_finish(&w));
     if (notice.uncovered)
@@ -280,8 +301,9 @@ static void unregister(struct session *s)
     v->session_count--;
     trace_begin(&w, line, sizeof(line), TRACE_CLOSE);
     trace_put_u64(&w, "s", s->policy.number);
-    journal_line(s, &w);
+    trace_put_time(&w, "t", s->service->now_ns);
     journal_append(v->journal, line, trace_finish(&w));
+    arbiter_remove(&v->arbiter, &s->tenant, v->now_ns);
     if (v->session_count == 0 && v->sampler)
         sampler_set_wanted(v->sampler, false);
 }

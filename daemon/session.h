@@ -8,10 +8,11 @@
  * any -- error that ends trust, or session_end --> CLOSED */
 #pragma once
 
-#include "daemon/policy/policy.h"
+#include "daemon/policy/arbiter.h"
 #include "daemon/proof.h"
 #include "daemon/sampler.h"
 #include "daemon/service.h"
+#include "proto/trace/trace.h"
 
 enum session_state {
     SESSION_NEW = 1,
@@ -45,6 +46,8 @@ struct session {
     uint32_t error_count;
 
     struct policy_session policy;
+    struct tenant tenant;            /* of service::arbiter, while it is a worker */
+    uint32_t call_seq;               /* of the request whose call waits there */
     char component[LIMIT_NAME_SIZE]; /* of the last decision */
     uint64_t decided_ns;
     struct proof_state proof; /* R26, since the session was opened */
@@ -85,6 +88,13 @@ void session_tell_habit(struct session *s);
 
 /* Registers it as a worker: into the service's table, the probe wanted, journal and log. */
 void session_register(struct session *s);
+
+/* A line about it for the journal: begun, then t and the outcome (r < 0: an error with its reason),
+ * after which the caller may add keys, and written. */
+void session_line_begin(const struct session *s, struct trace_writer *w,
+                        char line[TRACE_LINE_MAX + 1], enum trace_verb verb);
+void session_line_answer(const struct session *s, struct trace_writer *w, int r);
+void session_line_end(const struct session *s, struct trace_writer *w);
 
 /* Writes its open line and one attach line a stager: for preambles and after a resume. */
 void session_journal_state(const struct session *s, struct journal *j);

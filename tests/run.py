@@ -106,6 +106,7 @@ def run(name, command, is_check):
                PYTHONDONTWRITEBYTECODE="1")
     env.pop("MAKEFLAGS", None)  # a test that calls make is not part of this one
     env.pop("MAKELEVEL", None)
+    env.pop("PYTHONUNBUFFERED", None)  # a user's programs are buffered
     if is_check:
         env["LD_LIBRARY_PATH"] = simgpu
         env.setdefault("LOCPATH", os.path.join(BUILD, "locale"))

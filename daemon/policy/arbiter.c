@@ -151,17 +151,22 @@ static void announce(struct arbiter *a, struct tenant *t, struct opt_u64 need)
     t->was_busy = true;
     t->last_busy_ns = a->now_ns;
     if (need.has)
-        t->announced = opt_u64(bytes_add_sat(t->policy->state.reserved.v, need.v));
+        t->policy->state.announced = opt_u64(bytes_add_sat(t->policy->state.reserved.v, need.v));
 }
 
-bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t call,
-                        uint64_t now_ns)
+uint64_t arbiter_new_call(struct arbiter *a)
+{
+    return ++a->last_call;
+}
+
+bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t wait_ns,
+                        uint64_t call, uint64_t now_ns)
 {
     const struct wait w = {
         .kind = WAIT_BUSY,
         .call = call,
         .bytes = need.v,
-        .deadline_ns = bytes_add_sat(now_ns, a->limits.busy_wait_ns),
+        .deadline_ns = bytes_add_sat(now_ns, bytes_min(wait_ns, a->limits.busy_wait_ns)),
     };
     bool waits;
 
@@ -317,20 +322,19 @@ void arbiter_tick(struct arbiter *a, uint64_t now_ns)
 uint64_t arbiter_due(const struct arbiter *a)
 {
     uint64_t due = UINT64_MAX;
-    bool has_waiting = false;
 
+    if (a->waiting == 0) /* nobody is asked either */
+        return due;
     list_for_each(pos, tmp, &a->tenants)
     {
         const struct tenant *t = list_entry(pos, struct tenant, link);
 
-        if (t->wait.kind != WAIT_NONE) {
+        if (t->wait.kind != WAIT_NONE)
             due = bytes_min(due, t->wait.deadline_ns);
-            has_waiting = true;
-        }
         if (t->reclaim.deadline_ns != 0)
             due = bytes_min(due, t->reclaim.deadline_ns);
     }
-    if (a->granted && has_waiting)
+    if (a->granted)
         due = bytes_min(due, a->granted_ns + ARBITER_GRANT_NS);
     return due;
 }
@@ -376,6 +380,7 @@ bool arbiter_next(struct arbiter *a, struct action *ret)
         ret->freed = t->wait.freed;
         ret->free = arbiter_has_sample(a) ? a->newest.free : opt_none();
         t->wait = (struct wait){0};
+        a->waiting--;
     }
     return true;
 }

@@ -95,7 +95,6 @@ struct tenant {
     struct policy_session *policy; /* borrowed; NULL for one that holds no cache of ours */
     uint64_t number;
     struct opt_u64 releasable;   /* of its last report */
-    struct opt_u64 announced;    /* R24a: what it will hold at most, by its last announcement */
     uint64_t charge;             /* R24: freed for it, until its next report */
     bool is_idle, is_background; /* R21: in an idle wait; R23: its background thread listens */
     bool was_busy;
@@ -120,6 +119,7 @@ struct arbiter {
     struct list tenants, actions;
     struct tenant *events[ARBITER_EVENTS]; /* whose wait has that slot */
     uint64_t last_event, last_call;
+    uint32_t waiting;     /* calls */
     struct sample newest; /* free.has: there is one */
     uint64_t newest_ns;   /* when it was taken */
     uint64_t samples;     /* that came */
@@ -160,10 +160,13 @@ void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary
 void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us,
                       uint64_t now_ns);
 
+/* A number for a call that may wait, unique in this arbiter; replay brings its own. */
+uint64_t arbiter_new_call(struct arbiter *a);
+
 /* R21, R24a; policy_busy has accepted it. need: none was announced where it has no value. begin:
- * true when the call waits, and ends by an ACTION_END. */
-bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t call,
-                        uint64_t now_ns) _must_check_;
+ * true when the call waits, for at most wait_ns, and ends by an ACTION_END. */
+bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t wait_ns,
+                        uint64_t call, uint64_t now_ns) _must_check_;
 void arbiter_busy_end(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t now_ns,
                       struct others *ret);
 

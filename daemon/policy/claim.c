@@ -60,9 +60,9 @@ uint64_t tenant_reclaim_ns(const struct tenant *t)
 
 uint64_t tenant_unmet_need(const struct tenant *t)
 {
-    if (!t->policy || !t->policy->choice.brackets || !t->announced.has)
+    if (!t->policy || !t->policy->choice.brackets || !t->policy->state.announced.has)
         return 0;
-    return bytes_sub_sat(t->announced.v, t->policy->state.reserved.v);
+    return bytes_sub_sat(t->policy->state.announced.v, t->policy->state.reserved.v);
 }
 
 bool wait_is_active(const struct wait *w)

@@ -120,6 +120,14 @@ int policy_busy(struct policy_session *p, enum phase phase)
     return 0;
 }
 
+void policy_report(struct policy_session *p, struct opt_u64 reserved, struct opt_u64 allocated)
+{
+    if (!reserved.has || !allocated.has)
+        return;
+    p->state.reserved = reserved;
+    p->state.allocated = allocated;
+}
+
 /* R26 */
 void policy_released(struct policy_session *p, uint64_t reserved, uint64_t allocated)
 {
@@ -281,7 +289,7 @@ enum mode policy_mode(const struct policy_settings *s, const struct policy_sessi
     return p->choice.mode != MODE_NONE && p->choice.mode < s->mode ? p->choice.mode : s->mode;
 }
 
-static bool is_forced(const struct policy_session *p, const struct boundary *b)
+bool policy_is_forced(const struct policy_session *p, const struct boundary *b)
 {
     if (b->force == FORCE_STAGE_END && p->choice.stage_end == STAGE_END_ADVISE)
         return false;
@@ -300,11 +308,8 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
     a.n = ++p->state.n;
     a.staged_bytes = p->ledger.staged_bytes;
     a.stager_count = p->ledger.count;
-    if (b->reserved.has && b->allocated.has) {
-        p->state.reserved = b->reserved;
-        p->state.allocated = b->allocated;
-    }
-    if (is_forced(p, b)) { /* R4: no telemetry is read, nothing is learned */
+    policy_report(p, b->reserved, b->allocated);
+    if (policy_is_forced(p, b)) { /* R4: no telemetry is read, nothing is learned */
         a.would = DECISION_RELEASE;
         a.reason = REASON_FORCED;
         p->state.counts.forced[b->force]++;
@@ -348,10 +353,7 @@ void policy_follow(struct policy_session *p, const struct boundary *b, const str
 {
     struct policy_notice ignored = {0};
 
-    if (b->reserved.has && b->allocated.has) {
-        p->state.reserved = b->reserved;
-        p->state.allocated = b->allocated;
-    }
+    policy_report(p, b->reserved, b->allocated);
     count(p, a, p->state.peak, &ignored);
     p->state.peak = a->peak;
     p->state.n = a->n;

@@ -84,6 +84,9 @@ void policy_set_peak(struct policy_session *p, uint64_t peak_bytes);
 int policy_warmup(struct policy_session *p, enum phase phase) _must_check_;
 int policy_busy(struct policy_session *p, enum phase phase) _must_check_;
 
+/* What it holds now; a member that is missing leaves both as they are. */
+void policy_report(struct policy_session *p, struct opt_u64 reserved, struct opt_u64 allocated);
+
 /* R26: what the worker's allocator holds after a release; cached becomes the residue. */
 void policy_released(struct policy_session *p, uint64_t reserved, uint64_t allocated);
 
@@ -93,6 +96,9 @@ void policy_decide(const struct policy_settings *s, struct policy_session *p,
                    const struct boundary *b, const struct sample *newest,
                    const struct others *others, struct answer *ret,
                    struct policy_notice *ret_notice);
+
+/* R4: does that boundary release without being decided? */
+bool policy_is_forced(const struct policy_session *p, const struct boundary *b);
 
 /* R21: the end of a bracket may be answered RELEASE too, which is counted and teaches nothing.
  * Returns the reason, NONE where there is nothing to do. */

@@ -78,8 +78,11 @@ static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
 
 void pressure_forget(struct arbiter *a, struct tenant *t)
 {
+    if (t->wait.kind == WAIT_NONE)
+        return;
     if (wait_is_active(&t->wait) && t->wait.event != 0)
         drop_slot(a, &t->wait);
+    a->waiting--;
     t->wait = (struct wait){0};
     list_remove(&t->actions[ACTION_HELD].link);
     list_remove(&t->actions[ACTION_END].link);
@@ -94,6 +97,7 @@ static void want_sample(struct arbiter *a, struct wait *w)
 
 void pressure_begin(struct arbiter *a, struct tenant *t, const struct wait *w)
 {
+    a->waiting++;
     t->wait = *w;
     t->wait.begun_ns = a->now_ns;
     if (!tenant_is_on(a, t)) { /* R30 */
@@ -388,6 +392,9 @@ void pressure_run(struct arbiter *a)
 {
     bool did;
 
+    a->wants_sample = false;
+    if (a->waiting == 0) /* as nearly always */
+        return;
     do {
         uint64_t event = 0;
 
@@ -397,7 +404,6 @@ void pressure_run(struct arbiter *a)
             did |= advance(a, t);
         }
     } while (did);
-    a->wants_sample = false;
     for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
         if (a->events[i] && !has_its_sample(a, wait_at(a, i)))
             a->wants_sample = true;

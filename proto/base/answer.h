@@ -79,6 +79,7 @@ struct resume {
     uint64_t peak, n;
     bool in_warmup, warmup_ended, busy;
     struct opt_u64 residue, reserved, allocated; /* last report */
+    struct opt_u64 announced;                    /* R24a: what it will hold at most */
     struct opt_u64 cap_bytes, pin_bytes;         /* R31 */
     int32_t priority;
     uint64_t revision;

@@ -84,6 +84,12 @@
     X(SHADOW, 5, "shadow")         /* R30: nobody is asked */                                      \
     X(LOCAL, 6, "local")           /* R28: no daemon was there to help */
 
+/* Why a session did not release when it was told to (R23). */
+#define REFUSAL_MAP(X)                                                                             \
+    X(NO_CALLBACK, 1, "no_callback") /* the host gave no way to do it */                           \
+    X(FAILED, 2, "failed")           /* the host tried, and could not */                           \
+    X(BUSY, 3, "busy")               /* its work has begun meanwhile */
+
 /* R20: when a session could release. */
 #define READINESS_MAP(X)                                                                           \
     X(READY, 1, "ready")              /* now */                                                    \
@@ -182,6 +188,12 @@ enum wait_end {
     WAIT_END_MAP(X)
 #undef X
 };
+enum refusal {
+    REFUSAL_NONE = 0,
+#define X(name, value, word) REFUSAL_##name = value,
+    REFUSAL_MAP(X)
+#undef X
+};
 enum readiness {
     READINESS_NONE = 0,
 #define X(name, value, word) READINESS_##name = value,
@@ -202,7 +214,7 @@ struct term {
 
 extern const struct term decision_terms[], reason_terms[], force_terms[], policy_terms[],
     mode_terms[], cure_terms[], habit_terms[], stage_end_terms[], source_terms[], phase_terms[],
-    cause_terms[], feature_terms[], wait_end_terms[], readiness_terms[];
+    cause_terms[], feature_terms[], wait_end_terms[], readiness_terms[], refusal_terms[];
 
 /* The word of a value, "-" for 0 and for a value that is not in the table. */
 const char *term_word(const struct term *table, int value);
@@ -223,3 +235,4 @@ int term_value(const struct term *table, const char *word);
 #define cause_word(v)     term_word(cause_terms, v)
 #define wait_end_word(v)  term_word(wait_end_terms, v)
 #define readiness_word(v) term_word(readiness_terms, v)
+#define refusal_word(v)   term_word(refusal_terms, v)

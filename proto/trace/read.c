@@ -79,6 +79,7 @@ void trace_get_resume(const struct trace_line *line, struct resume *ret)
         .residue = trace_get_u64(line, "residue"),
         .reserved = trace_get_u64(line, "reserved"),
         .allocated = trace_get_u64(line, "allocated"),
+        .announced = trace_get_u64(line, "announced"),
         .cap_bytes = trace_get_u64(line, "cap"),
         .pin_bytes = trace_get_u64(line, "pin"),
         .revision = trace_get_u64(line, "rev").v,

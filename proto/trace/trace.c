@@ -25,6 +25,7 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
         {"open", "s:u",
          "name:n pid:u uid:u min_free:d policy:p stage_end:e mode:m features:f group:n rank:u "
          "world:u t:t peak:u n:u warmup:b warmup_ended:b busy:b residue:u reserved:u "
+         "announced:u "
          "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
          "uncovered:u forced:l local:l accepted:b"},
     [TRACE_CLOSE] = {"close", "s:u", "t:t"},
@@ -33,17 +34,17 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
     [TRACE_SET_PEAK] = {"set_peak", "s:u peak:u", "total:u t:t"},
     [TRACE_SET] = {"set", "s:u rev:u", "cap:u pin:u priority:i t:t"},
     [TRACE_WARMUP] = {"warmup", "s:u phase:h", "t:t"},
-    [TRACE_BUSY] = {"busy", "s:u phase:h", "need:u call:u reserved:u allocated:u t:t"},
+    [TRACE_BUSY] = {"busy", "s:u phase:h", "need:u wait:t call:u reserved:u allocated:u t:t"},
     [TRACE_IDLE] = {"idle", "s:u phase:h", "background:b t:t"},
     [TRACE_SAMPLE] = {"sample", "free:u- total:u-", "source:o t:t age:t"},
     [TRACE_PROCESS] = {"process", "pid:u bytes:u", "name:s t:t"},
     [TRACE_ASK] = {"ask", "s:u", /* and reserved and allocated, unless force is there */
                    "reserved:u allocated:u free:u total:u force:r component:n releasable:u "
                    "from_empty:u t:t"},
-    [TRACE_OOM] = {"oom", "s:u need:u call:u", "t:t"},
+    [TRACE_OOM] = {"oom", "s:u need:u call:u", "reserved:u allocated:u t:t"},
     [TRACE_LEASE] = {"lease", "s:u kind:k call:u", "bytes:u quiet:t wait:t term:t t:t"},
     [TRACE_UNLEASE] = {"unlease", "s:u", "kind:k t:t"},
-    [TRACE_RECLAIM] = {"reclaim", "s:u event:u call:u", "reason:s deadline:t t:t"},
+    [TRACE_RECLAIM] = {"reclaim", "s:u event:u call:u", "bytes:u reason:s deadline:t t:t"},
     [TRACE_END] = {"end", "call:u", "t:t"},
     [TRACE_RELEASED] = {"released", "s:u reserved:u allocated:u", "us:u t:t"},
 };

@@ -114,8 +114,8 @@ void trace_put_boundary(struct trace_writer *w, const struct boundary *b); /* R8
 /* Of an `open` beyond docs/trace-format.md: accepted=1, a session that was allowed when it came and
  * is not asked again. From here: peak n warmup busy residue cap pin priority rev, and beyond
  * docs/trace-format.md: warmup_ended (a window ended, R13), reserved and allocated (of the last
- * report), retained cold serving uncovered (the counts of R12 and R13), forced and local (counts by
- * cause, "1,0,2" from cause 1 on). Only what differs from a fresh session. */
+ * report), announced (R24a), retained cold serving uncovered (the counts of R12 and R13), forced
+ * and local (counts by cause, "1,0,2" from cause 1 on). Only what differs from a fresh session. */
 void trace_put_resume(struct trace_writer *w, const struct resume *state);
 void trace_put_answer(struct trace_writer *w, enum trace_outcome outcome); /* " -> retain" */
 void trace_put_decision(struct trace_writer *w, const struct answer *a);   /* outcome and R8 keys */

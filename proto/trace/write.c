@@ -210,6 +210,7 @@ void trace_put_resume(struct trace_writer *w, const struct resume *state)
     put_known(w, "residue", state->residue);
     put_known(w, "reserved", state->reserved);
     put_known(w, "allocated", state->allocated);
+    put_known(w, "announced", state->announced);
     put_known(w, "cap", state->cap_bytes);
     put_known(w, "pin", state->pin_bytes);
     if (state->priority)

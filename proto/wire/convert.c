@@ -80,6 +80,7 @@ bool state_parse(const Dlo__Wire__State *m, struct resume *ret)
         .residue = GET_OPT(m, residue),
         .reserved = GET_OPT(m, reserved),
         .allocated = GET_OPT(m, allocated),
+        .announced = GET_OPT(m, announced),
         .cap_bytes = GET_OPT(m, cap),
         .pin_bytes = GET_OPT(m, pin),
         .priority = m->priority,
@@ -122,6 +123,7 @@ void state_fill(Dlo__Wire__State *m, Dlo__Wire__Counts *counts, const struct res
     PUT_OPT(m, residue, state->residue);
     PUT_OPT(m, reserved, state->reserved);
     PUT_OPT(m, allocated, state->allocated);
+    PUT_OPT(m, announced, state->announced);
     PUT_OPT(m, cap, state->cap_bytes);
     PUT_OPT(m, pin, state->pin_bytes);
     PUT(m, priority, state->priority);

@@ -170,6 +170,7 @@ static bool body_parse(const Dlo__Wire__Reply *m, struct wire_reply *ret)
         return answer_parse(m->answer, &ret->u.answer);
     case DLO__WIRE__REPLY__BODY_DONE:
         ret->body = WIRE_DONE;
+        ret->u.done.reason = (enum reason)term_or_none(reason_terms, m->done->reason);
         return true;
     case DLO__WIRE__REPLY__BODY_STATUS:
         ret->body = WIRE_STATUS_PAGE;
@@ -177,6 +178,23 @@ static bool body_parse(const Dlo__Wire__Reply *m, struct wire_reply *ret)
     case DLO__WIRE__REPLY__BODY_EVENTS:
         ret->body = WIRE_EVENTS_PAGE;
         events_parse(m->events, &ret->u.events);
+        return true;
+    case DLO__WIRE__REPLY__BODY_RECLAIM:
+        ret->body = WIRE_RECLAIM;
+        ret->u.reclaim.event = m->reclaim->event;
+        ret->u.reclaim.call = m->reclaim->call;
+        ret->u.reclaim.bytes = m->reclaim->bytes;
+        ret->u.reclaim.timeout_ns = m->reclaim->timeout_ns;
+        return true;
+    case DLO__WIRE__REPLY__BODY_WAIT_END:
+        ret->body = WIRE_WAIT_END;
+        ret->u.wait_end.end = (enum wait_end)term_or_none(wait_end_terms, m->wait_end->end);
+        ret->u.wait_end.freed = m->wait_end->freed;
+        ret->u.wait_end.free = GET_OPT(m->wait_end, free);
+        return true;
+    case DLO__WIRE__REPLY__BODY_HELD:
+        ret->body = WIRE_HELD;
+        ret->u.held.timeout_ns = m->held->timeout_ns;
         return true;
     default:
         return true; /* of a newer daemon */

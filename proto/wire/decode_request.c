@@ -12,6 +12,7 @@ const char *wire_op_word(enum wire_op op)
         [WIRE_DETACH] = "detach",      [WIRE_SET_PEAK] = "set_peak", [WIRE_WARMUP] = "warmup",
         [WIRE_BUSY] = "busy",          [WIRE_ASK] = "ask",           [WIRE_RELEASED] = "released",
         [WIRE_RESUME] = "resume",      [WIRE_STATUS] = "status",     [WIRE_EVENTS] = "events",
+        [WIRE_IDLE] = "idle",          [WIRE_OOM] = "oom",           [WIRE_RECLAIMED] = "reclaimed",
     };
 
     return (unsigned int)op < WIRE_OP_MAX ? words[op] : words[WIRE_OP_UNKNOWN];
@@ -99,6 +100,7 @@ static const char *busy_parse(const Dlo__Wire__Busy *m, struct wire_request *ret
     ret->u.busy.need = GET_OPT(m, need);
     ret->u.busy.reserved = GET_OPT(m, reserved);
     ret->u.busy.allocated = GET_OPT(m, allocated);
+    ret->u.busy.wait_ns = GET_OPT(m, wait_ns);
     return ret->u.busy.phase != PHASE_NONE ? NULL : "busy.phase";
 }
 
@@ -125,6 +127,36 @@ static const char *released_parse(const Dlo__Wire__Released *m, struct wire_requ
     ret->u.released.allocated = m->allocated;
     ret->u.released.us = m->us;
     return NULL;
+}
+
+static const char *idle_parse(const Dlo__Wire__Idle *m, struct wire_request *ret)
+{
+    ret->u.idle.phase = (enum phase)term_or_none(phase_terms, m->phase);
+    ret->u.idle.background = m->background != 0;
+    return ret->u.idle.phase != PHASE_NONE ? NULL : "idle.phase";
+}
+
+static const char *oom_parse(const Dlo__Wire__Oom *m, struct wire_request *ret)
+{
+    ret->u.oom.need = m->need;
+    ret->u.oom.reserved = GET_OPT(m, reserved);
+    ret->u.oom.allocated = GET_OPT(m, allocated);
+    return m->has_need ? NULL : "oom.need";
+}
+
+/* A refusal may be one that only a newer peer knows. */
+static const char *reclaimed_parse(const Dlo__Wire__Reclaimed *m, struct wire_request *ret)
+{
+    ret->u.reclaimed.call = m->call;
+    ret->u.reclaimed.refusal = (enum refusal)term_or_none(refusal_terms, m->refusal);
+    if (m->refusal != 0 && ret->u.reclaimed.refusal == REFUSAL_NONE)
+        ret->u.reclaimed.refusal = REFUSAL_FAILED;
+    ret->u.reclaimed.reserved = GET_OPT(m, reserved);
+    ret->u.reclaimed.allocated = GET_OPT(m, allocated);
+    ret->u.reclaimed.us = m->us;
+    if (!m->has_call)
+        return "reclaimed.call";
+    return m->refusal != 0 || (m->has_reserved && m->has_allocated) ? NULL : "reclaimed.reserved";
 }
 
 static const char *resume_parse(const Dlo__Wire__Resume *m, struct wire_request *ret)
@@ -175,6 +207,15 @@ static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *re
         ret->u.events.cursor = m->events->cursor;
         ret->u.events.wait = m->events->wait != 0;
         return NULL;
+    case DLO__WIRE__REQUEST__OP_IDLE:
+        ret->op = WIRE_IDLE;
+        return idle_parse(m->idle, ret);
+    case DLO__WIRE__REQUEST__OP_OOM:
+        ret->op = WIRE_OOM;
+        return oom_parse(m->oom, ret);
+    case DLO__WIRE__REQUEST__OP_RECLAIMED:
+        ret->op = WIRE_RECLAIMED;
+        return reclaimed_parse(m->reclaimed, ret);
     default:
         return NULL; /* from a newer peer */
     }

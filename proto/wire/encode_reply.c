@@ -100,10 +100,46 @@ static size_t answer_encode(Dlo__Wire__Reply *m, const struct answer *a, uint8_t
     return pack(m, out);
 }
 
-static size_t done_encode(Dlo__Wire__Reply *m, uint8_t *out)
+static size_t reclaim_encode(Dlo__Wire__Reply *m, const struct wire_reclaim *r, uint8_t *out)
+{
+    Dlo__Wire__Reclaim reclaim = DLO__WIRE__RECLAIM__INIT;
+
+    PUT(&reclaim, event, r->event);
+    PUT_ALWAYS(&reclaim, call, r->call);
+    PUT(&reclaim, bytes, r->bytes);
+    PUT(&reclaim, timeout_ns, r->timeout_ns);
+    m->body_case = DLO__WIRE__REPLY__BODY_RECLAIM;
+    m->reclaim = &reclaim;
+    return pack(m, out);
+}
+
+static size_t wait_end_encode(Dlo__Wire__Reply *m, const struct wire_wait_end *w, uint8_t *out)
+{
+    Dlo__Wire__WaitEnd wait_end = DLO__WIRE__WAIT_END__INIT;
+
+    PUT(&wait_end, end, w->end);
+    PUT(&wait_end, freed, w->freed);
+    PUT_OPT(&wait_end, free, w->free);
+    m->body_case = DLO__WIRE__REPLY__BODY_WAIT_END;
+    m->wait_end = &wait_end;
+    return pack(m, out);
+}
+
+static size_t held_encode(Dlo__Wire__Reply *m, const struct wire_reply *reply, uint8_t *out)
+{
+    Dlo__Wire__Held held = DLO__WIRE__HELD__INIT;
+
+    PUT_ALWAYS(&held, timeout_ns, reply->u.held.timeout_ns);
+    m->body_case = DLO__WIRE__REPLY__BODY_HELD;
+    m->held = &held;
+    return pack(m, out);
+}
+
+static size_t done_encode(Dlo__Wire__Reply *m, const struct wire_reply *reply, uint8_t *out)
 {
     Dlo__Wire__Done done = DLO__WIRE__DONE__INIT;
 
+    PUT(&done, reason, reply->u.done.reason);
     m->body_case = DLO__WIRE__REPLY__BODY_DONE;
     m->done = &done;
     return pack(m, out);
@@ -306,11 +342,17 @@ size_t wire_encode_reply(struct wire_reply *reply, uint8_t *out)
     case WIRE_ANSWER:
         return answer_encode(&m, &reply->u.answer, out);
     case WIRE_DONE:
-        return done_encode(&m, out);
+        return done_encode(&m, reply, out);
     case WIRE_STATUS_PAGE:
         return status_encode(&m, &reply->u.status, out);
     case WIRE_EVENTS_PAGE:
         return events_encode(&m, &reply->u.events, out);
+    case WIRE_RECLAIM:
+        return reclaim_encode(&m, &reply->u.reclaim, out);
+    case WIRE_WAIT_END:
+        return wait_end_encode(&m, &reply->u.wait_end, out);
+    case WIRE_HELD:
+        return held_encode(&m, reply, out);
     default:
         return pack(&m, out); /* a reply without a body */
     }

@@ -22,6 +22,9 @@ union op_memory {
     } resume;
     Dlo__Wire__StatusRequest status;
     Dlo__Wire__EventsRequest events;
+    Dlo__Wire__Idle idle;
+    Dlo__Wire__Oom oom;
+    Dlo__Wire__Reclaimed reclaimed;
 };
 
 static void hello_fill(union op_memory *op, const struct wire_hello *hello)
@@ -67,6 +70,32 @@ static void busy_fill(Dlo__Wire__Busy *m, const struct wire_request *request)
     PUT_OPT(m, need, request->u.busy.need);
     PUT_OPT(m, reserved, request->u.busy.reserved);
     PUT_OPT(m, allocated, request->u.busy.allocated);
+    PUT_OPT(m, wait_ns, request->u.busy.wait_ns);
+}
+
+static void idle_fill(Dlo__Wire__Idle *m, const struct wire_request *request)
+{
+    dlo__wire__idle__init(m);
+    PUT_ALWAYS(m, phase, request->u.idle.phase);
+    PUT(m, background, request->u.idle.background);
+}
+
+static void oom_fill(Dlo__Wire__Oom *m, const struct wire_request *request)
+{
+    dlo__wire__oom__init(m);
+    PUT_ALWAYS(m, need, request->u.oom.need);
+    PUT_OPT(m, reserved, request->u.oom.reserved);
+    PUT_OPT(m, allocated, request->u.oom.allocated);
+}
+
+static void reclaimed_fill(Dlo__Wire__Reclaimed *m, const struct wire_request *request)
+{
+    dlo__wire__reclaimed__init(m);
+    PUT_ALWAYS(m, call, request->u.reclaimed.call);
+    PUT(m, refusal, request->u.reclaimed.refusal);
+    PUT_OPT(m, reserved, request->u.reclaimed.reserved);
+    PUT_OPT(m, allocated, request->u.reclaimed.allocated);
+    PUT(m, us, request->u.reclaimed.us);
 }
 
 static void released_fill(Dlo__Wire__Released *m, const struct wire_request *request)
@@ -105,7 +134,7 @@ static void attach_fill(Dlo__Wire__Attach *m, const struct wire_request *request
         (m)->member = (message);                                                                   \
     } while (0)
 
-static void state_op_fill(Dlo__Wire__Request *m, union op_memory *op, const struct wire_request *r)
+static void more_op_fill(Dlo__Wire__Request *m, union op_memory *op, const struct wire_request *r)
 {
     switch (r->op) {
     case WIRE_HELLO:
@@ -117,6 +146,18 @@ static void state_op_fill(Dlo__Wire__Request *m, union op_memory *op, const stru
         state_fill(&op->resume.state, &op->resume.counts, &r->u.resume.state);
         op->resume.resume.state = &op->resume.state;
         SET_OP(m, RESUME, resume, &op->resume.resume);
+        break;
+    case WIRE_IDLE:
+        idle_fill(&op->idle, r);
+        SET_OP(m, IDLE, idle, &op->idle);
+        break;
+    case WIRE_OOM:
+        oom_fill(&op->oom, r);
+        SET_OP(m, OOM, oom, &op->oom);
+        break;
+    case WIRE_RECLAIMED:
+        reclaimed_fill(&op->reclaimed, r);
+        SET_OP(m, RECLAIMED, reclaimed, &op->reclaimed);
         break;
     default:
         break; /* a request without an op, which every daemon answers with unsupported */
@@ -166,7 +207,7 @@ static void op_fill(Dlo__Wire__Request *m, union op_memory *op, const struct wir
         SET_OP(m, EVENTS, events, &op->events);
         break;
     default:
-        state_op_fill(m, op, r);
+        more_op_fill(m, op, r);
     }
 }
 

@@ -44,6 +44,9 @@ enum wire_op {
     WIRE_RESUME,
     WIRE_STATUS,
     WIRE_EVENTS,
+    WIRE_IDLE,
+    WIRE_OOM,
+    WIRE_RECLAIMED,
     WIRE_OP_MAX
 };
 
@@ -84,6 +87,7 @@ struct wire_request {
         struct {
             enum phase phase;
             struct opt_u64 need, reserved, allocated;
+            struct opt_u64 wait_ns;
         } busy;
         struct boundary ask;
         struct {
@@ -100,6 +104,20 @@ struct wire_request {
             uint64_t cursor;
             bool wait;
         } events;
+        struct {
+            enum phase phase;
+            bool background;
+        } idle;
+        struct {
+            uint64_t need;
+            struct opt_u64 reserved, allocated;
+        } oom;
+        struct {
+            uint64_t call;
+            enum refusal refusal; /* NONE: it released; else the rest may be missing */
+            struct opt_u64 reserved, allocated;
+            uint64_t us;
+        } reclaimed;
     } u;
 };
 
@@ -112,6 +130,19 @@ enum wire_body {
     WIRE_DONE,
     WIRE_STATUS_PAGE,
     WIRE_EVENTS_PAGE,
+    WIRE_RECLAIM,
+    WIRE_WAIT_END,
+    WIRE_HELD,
+};
+
+struct wire_reclaim {
+    uint64_t event, call, bytes, timeout_ns;
+};
+
+struct wire_wait_end {
+    enum wait_end end;
+    uint64_t freed;
+    struct opt_u64 free;
 };
 
 struct wire_welcome {
@@ -198,6 +229,14 @@ struct wire_reply {
             uint64_t peak;
         } ledger;
         struct answer answer;
+        struct {
+            enum reason reason; /* of a busy end; NONE: nothing to do */
+        } done;
+        struct wire_reclaim reclaim;
+        struct wire_wait_end wait_end;
+        struct {
+            uint64_t timeout_ns;
+        } held;
         struct wire_status status;
         struct wire_events events;
     } u;

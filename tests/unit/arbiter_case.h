@@ -158,7 +158,7 @@ static inline void report(size_t n, uint64_t reserved, uint64_t allocated)
 static inline bool begin_busy(size_t n, uint64_t need)
 {
     ck_assert_int_eq(policy_busy(&players[n].policy, PHASE_BEGIN), 0);
-    return arbiter_busy_begin(&arbiter, tenant(n), opt_u64(need), n, now_ns);
+    return arbiter_busy_begin(&arbiter, tenant(n), opt_u64(need), ARBITER_S, n, now_ns);
 }
 
 static inline enum reason end_busy(size_t n, uint64_t need)

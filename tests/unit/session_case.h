@@ -11,6 +11,7 @@
 
 #include "daemon/dispatch.h"
 #include "daemon/log.h"
+#include "daemon/room.h"
 #include "daemon/session.h"
 #include "proto/base/error.h"
 
@@ -156,6 +157,13 @@ static inline struct wire_request good(enum wire_op op)
     case WIRE_BUSY:
         r.u.busy.phase = PHASE_BEGIN;
         break;
+    case WIRE_IDLE:
+        r.u.idle.phase = PHASE_BEGIN;
+        break;
+    case WIRE_RECLAIMED: /* of nothing: harmless */
+        r.u.reclaimed.call = 7;
+        r.u.reclaimed.refusal = REFUSAL_FAILED;
+        break;
     case WIRE_ASK:
         r.u.ask.reserved = opt_u64(40);
         r.u.ask.allocated = opt_u64(10);
@@ -168,11 +176,25 @@ static inline struct wire_request good(enum wire_op op)
     return r;
 }
 
+/* What the loop does after each packet. A sample that the arbiter wants does not come. */
+static inline void turn(void)
+{
+    static const struct sample none = {0};
+
+    room_act(&t.service);
+    if (!t.service.is_room_sample_due)
+        return;
+    t.service.room_sample.done(&t.service.room_sample, NULL);
+    room_sampled(&t.service, &none);
+    room_act(&t.service);
+}
+
 static inline void feed(const struct wire_request *request)
 {
     uint8_t bytes[LIMIT_MESSAGE_BYTES];
 
     session_feed(t.session, bytes, wire_encode_request(request, bytes));
+    turn();
 }
 
 static inline void feed_good(enum wire_op op)

@@ -39,6 +39,9 @@ static const int expected[WIRE_OP_MAX][STATE_COUNT] = {
     [WIRE_RESUME] = {BS, OK, PM, BS, BS},     /**/
     [WIRE_STATUS] = {BS, OK, OK, BS, BS},     /**/
     [WIRE_EVENTS] = {BS, OK, OK, BS, BS},     /**/
+    [WIRE_IDLE] = {BS, OK, PM, BS, BS},       /**/
+    [WIRE_OOM] = {BS, OK, PM, BS, BS},        /**/
+    [WIRE_RECLAIMED] = {BS, OK, PM, BS, BS},  /**/
 };
 
 static void check_answer(enum wire_op op, int state, unsigned sent_before)

@@ -30,6 +30,7 @@ static void same_state(const struct resume *a, const struct resume *b)
     SAME_OPT(residue);
     SAME_OPT(reserved);
     SAME_OPT(allocated);
+    SAME_OPT(announced);
     SAME_OPT(cap_bytes);
     SAME_OPT(pin_bytes);
     SAME(priority);
@@ -120,6 +121,7 @@ static void same_request(const struct wire_request *a, const struct wire_request
         SAME_OPT(u.busy.need);
         SAME_OPT(u.busy.reserved);
         SAME_OPT(u.busy.allocated);
+        SAME_OPT(u.busy.wait_ns);
         break;
     case WIRE_ASK:
         same_ask(&a->u.ask, &b->u.ask);
@@ -139,6 +141,22 @@ static void same_request(const struct wire_request *a, const struct wire_request
     case WIRE_EVENTS:
         SAME(u.events.cursor);
         SAME(u.events.wait);
+        break;
+    case WIRE_IDLE:
+        SAME(u.idle.phase);
+        SAME(u.idle.background);
+        break;
+    case WIRE_OOM:
+        SAME(u.oom.need);
+        SAME_OPT(u.oom.reserved);
+        SAME_OPT(u.oom.allocated);
+        break;
+    case WIRE_RECLAIMED:
+        SAME(u.reclaimed.call);
+        SAME(u.reclaimed.refusal);
+        SAME_OPT(u.reclaimed.reserved);
+        SAME_OPT(u.reclaimed.allocated);
+        SAME(u.reclaimed.us);
         break;
     default:
         break;
@@ -250,6 +268,19 @@ static void same_reply(const struct wire_reply *a, const struct wire_reply *b)
         SAME(u.ledger.peak);
     } else if (a->body == WIRE_ANSWER) {
         same_answer(&a->u.answer, &b->u.answer);
+    } else if (a->body == WIRE_DONE) {
+        SAME(u.done.reason);
+    } else if (a->body == WIRE_RECLAIM) {
+        SAME(u.reclaim.event);
+        SAME(u.reclaim.call);
+        SAME(u.reclaim.bytes);
+        SAME(u.reclaim.timeout_ns);
+    } else if (a->body == WIRE_WAIT_END) {
+        SAME(u.wait_end.end);
+        SAME(u.wait_end.freed);
+        SAME_OPT(u.wait_end.free);
+    } else if (a->body == WIRE_HELD) {
+        SAME(u.held.timeout_ns);
     } else if (a->body == WIRE_STATUS_PAGE) {
         same_status(&a->u.status, &b->u.status);
     } else if (a->body == WIRE_EVENTS_PAGE) {

@@ -24,7 +24,7 @@ START_TEST(message_of_4096_bytes_is_read_and_of_4097_is_too_long)
     const char *field = NULL;
 
     put_number(&b, 1, 9);
-    put_bytes(&b, 15, NULL, 0); /* an unknown field that fills the message */
+    put_bytes(&b, 100, NULL, 0); /* an unknown field that fills the message */
     b.length -= 1;
     put_varint(&b, LIMIT_MESSAGE_BYTES - b.length - 2);
     memset(b.data + b.length, 0, sizeof(b.data) - b.length);

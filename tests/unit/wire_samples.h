@@ -8,7 +8,7 @@
 #include "proto/base/error.h"
 #include "proto/wire/wire.h"
 
-#define BODY_COUNT (WIRE_EVENTS_PAGE + 1)
+#define BODY_COUNT (WIRE_HELD + 1)
 
 static inline uint64_t big(void)
 {
@@ -40,6 +40,7 @@ static inline void fill_state(struct resume *s)
                          .residue = big_opt(),
                          .reserved = big_opt(),
                          .allocated = big_opt(),
+                         .announced = big_opt(),
                          .cap_bytes = big_opt(),
                          .pin_bytes = big_opt(),
                          .priority = -100,
@@ -131,7 +132,8 @@ static inline void fill_request(struct wire_request *r, enum wire_op op, bool fu
     case WIRE_BUSY:
         r->u.busy.phase = full ? PHASE_END : PHASE_BEGIN;
         if (full)
-            r->u.busy.need = r->u.busy.reserved = r->u.busy.allocated = big_opt();
+            r->u.busy.need = r->u.busy.reserved = r->u.busy.allocated = r->u.busy.wait_ns =
+                big_opt();
         break;
     case WIRE_ASK:
         if (full)
@@ -154,6 +156,22 @@ static inline void fill_request(struct wire_request *r, enum wire_op op, bool fu
     case WIRE_EVENTS:
         r->u.events.cursor = full ? big() : 0;
         r->u.events.wait = full;
+        break;
+    case WIRE_IDLE:
+        r->u.idle.phase = full ? PHASE_END : PHASE_BEGIN;
+        r->u.idle.background = full;
+        break;
+    case WIRE_OOM:
+        r->u.oom.need = full ? big() : 0;
+        if (full)
+            r->u.oom.reserved = r->u.oom.allocated = big_opt();
+        break;
+    case WIRE_RECLAIMED:
+        r->u.reclaimed.call = full ? big() : 0;
+        r->u.reclaimed.refusal = full ? REFUSAL_NONE : REFUSAL_BUSY;
+        if (full)
+            r->u.reclaimed.reserved = r->u.reclaimed.allocated = big_opt();
+        r->u.reclaimed.us = full ? big() : 0;
         break;
     default:
         break;
@@ -246,6 +264,14 @@ static inline void fill_reply(struct wire_reply *r, enum wire_body body, bool fu
         r->u.ledger.peak = big();
     } else if (body == WIRE_ANSWER) {
         fill_answer(&r->u.answer);
+    } else if (body == WIRE_DONE) {
+        r->u.done.reason = REASON_NEIGHBOUR_NEED;
+    } else if (body == WIRE_RECLAIM) {
+        r->u.reclaim = (struct wire_reclaim){big(), big(), big(), big()};
+    } else if (body == WIRE_WAIT_END) {
+        r->u.wait_end = (struct wire_wait_end){WAIT_END_SHADOW, big(), big_opt()};
+    } else if (body == WIRE_HELD) {
+        r->u.held.timeout_ns = big();
     } else if (body == WIRE_STATUS_PAGE) {
         fill_status(&r->u.status, 1);
     } else if (body == WIRE_EVENTS_PAGE) {

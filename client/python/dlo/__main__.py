@@ -17,6 +17,7 @@ def _exec(program, **variables):
     here = os.path.dirname(os.path.abspath(__file__))
     paths = [os.path.join(here, "_site"), os.path.dirname(here), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    sys.stdout.flush()  # what was printed until now would be lost with this program
     try:
         os.execvpe(program[0], program, env)
     except OSError as e:
