@@ -137,6 +137,7 @@ int handle_reclaimed(struct session *s, const struct wire_request *request,
         arbiter_reported(&v->arbiter, &s->tenant, true, us, v->now_ns);
     trace_begin(&w, line, sizeof(line), TRACE_END);
     trace_put_u64(&w, "call", call);
+    trace_put_u64(&w, "s", s->policy.number);
     trace_put_time(&w, "t", v->now_ns);
     trace_put_answer(&w, did ? TRACE_DONE : TRACE_REFUSED);
     if (did) {

@@ -5,6 +5,7 @@
 
 #include "daemon/dispatch.h"
 #include "daemon/log.h"
+#include "daemon/room.h"
 #include "proto/base/error.h"
 #include "proto/trace/trace.h"
 
@@ -237,6 +238,7 @@ static void on_sample(struct sample_wait *wait, const struct sample *sample)
     session_decide(s, s->pending_seq, &s->pending, sample);
     if (s->state == SESSION_WORKER)
         s->io->pause(s->io_arg, false);
+    room_act(s->service);
 }
 
 /* Can the answer be other than it is without a sample? */

@@ -27,6 +27,7 @@ void room_init(struct service *v)
 void room_sampled(struct service *v, const struct sample *sample)
 {
     arbiter_sample(&v->arbiter, sample->free.has ? sample : NULL, v->now_ns);
+    room_act(v);
 }
 
 /* The reading itself goes to room_sampled, as each one does. */
@@ -88,18 +89,6 @@ static void tell_held(struct session *s, const struct action *a)
     session_reply(s, 0);
 }
 
-static enum trace_outcome outcome_of(enum wait_end end)
-{
-    switch (end) {
-    case WAIT_END_COVERED:
-        return TRACE_GRANTED;
-    case WAIT_END_DEADLINE:
-        return TRACE_TIMEOUT;
-    default:
-        return TRACE_DONE;
-    }
-}
-
 static void tell_end(struct session *s, const struct action *a)
 {
     char line[TRACE_LINE_MAX + 1];
@@ -108,10 +97,7 @@ static void tell_end(struct session *s, const struct action *a)
     trace_begin(&w, line, sizeof(line), TRACE_END);
     trace_put_u64(&w, "call", a->call);
     trace_put_time(&w, "t", s->service->now_ns);
-    trace_put_answer(&w, outcome_of(a->end));
-    trace_put_text(&w, "reason", wait_end_word((int)a->end));
-    trace_put_u64(&w, "freed", a->freed);
-    trace_put_opt(&w, "free", a->free);
+    trace_put_wait_end(&w, a->end, a->freed, a->free);
     session_line_end(s, &w);
     s->service->reply.body = WIRE_WAIT_END;
     s->service->reply.u.wait_end = (struct wire_wait_end){a->end, a->freed, a->free};
@@ -131,19 +117,78 @@ static void carry_out(struct service *v, const struct action *a)
         tell_end(s, a);
 }
 
+void room_journal(const struct service *v, struct journal *j)
+{
+    const struct arbiter *a = &v->arbiter;
+    char line[TRACE_LINE_MAX + 1];
+    struct trace_writer w;
+
+    if (a->last_event == 0 && !a->newest.free.has)
+        return;
+    trace_begin(&w, line, sizeof(line), TRACE_NOTE);
+    trace_put_text(&w, "text", "room");
+    trace_put_u64(&w, "events", a->last_event);
+    trace_put_u64(&w, "calls", a->waiting); /* whose begin is not in this piece */
+    if (a->newest.free.has) {
+        trace_put_u64(&w, "newest", a->newest.free.v);
+        trace_put_time(&w, "taken", a->newest_ns);
+    }
+    trace_put_time(&w, "t", v->now_ns);
+    journal_append(j, line, trace_finish(&w));
+    for (size_t i = 0; i < ARBITER_GHOSTS; i++) {
+        const struct ghost *g = &a->ghosts[i];
+
+        if (g->bytes == 0)
+            continue;
+        trace_begin(&w, line, sizeof(line), TRACE_NOTE);
+        trace_put_text(&w, "text", "ghost");
+        trace_put_u64(&w, "bytes", g->bytes);
+        trace_put_u64(&w, "free", g->free_bytes);
+        trace_put_time(&w, "died", g->died_ns);
+        journal_append(j, line, trace_finish(&w));
+    }
+}
+
+void room_put_tenant(const struct session *s, struct trace_writer *w)
+{
+    const struct tenant *t = &s->tenant;
+
+    if (t->is_idle)
+        trace_put_u64(w, "idle", 1);
+    if (t->is_background)
+        trace_put_u64(w, "background", 1);
+    if (t->releasable.has)
+        trace_put_u64(w, "releasable", t->releasable.v);
+    if (t->unreleasable.has)
+        trace_put_u64(w, "unreleasable", t->unreleasable.v);
+    if (t->charge)
+        trace_put_u64(w, "charge", t->charge);
+    if (t->slowest_ns)
+        trace_put_time(w, "slowest", t->slowest_ns);
+    if (t->was_busy)
+        trace_put_time(w, "busy_at", t->last_busy_ns);
+    if (t->late_until_ns > s->service->now_ns)
+        trace_put_time(w, "late_until", t->late_until_ns);
+    if (s->service->arbiter.granted == t)
+        trace_put_time(w, "granted_at", s->service->arbiter.granted_ns);
+}
+
 void room_act(struct service *v)
 {
     struct action action;
 
-    if (arbiter_due(&v->arbiter) <= v->now_ns)
-        arbiter_tick(&v->arbiter, v->now_ns);
+    if (v->is_acting)
+        return; /* an action ended a session, which is an event too: the loop below goes on */
+    v->is_acting = true;
+    arbiter_tick(&v->arbiter, v->now_ns);
     for (;;) {
         while (arbiter_next(&v->arbiter, &action))
-            carry_out(v, &action); /* which may end a session, and that is an event too */
+            carry_out(v, &action);
         if (!arbiter_wants_sample(&v->arbiter) || v->is_room_sample_due)
-            return; /* one that is due comes, or does not, in a later turn */
+            break; /* one that is due comes, or does not, in a later turn */
         want_sample(v);
     }
+    v->is_acting = false;
 }
 
 uint64_t room_due(const struct service *v)

@@ -40,6 +40,10 @@ static void put_config(const struct service *v, struct trace_writer *w)
     trace_put_text(w, "policy", policy_word((int)s->policy));
     trace_put_u64(w, "allow_never", s->allow_never);
     trace_put_text(w, "mode", mode_word((int)s->mode));
+    trace_put_time(w, "oom_wait", v->arbiter.limits.oom_wait_ns);
+    trace_put_time(w, "dead_wait", v->arbiter.limits.dead_wait_ns);
+    trace_put_time(w, "busy_wait", v->arbiter.limits.busy_wait_ns);
+    trace_put_time(w, "sample_timeout", v->arbiter.limits.sample_timeout_ns);
 }
 
 static void journal_config(const struct service *v, struct journal *j)
@@ -213,6 +217,7 @@ void service_preamble(void *arg, struct journal *j)
     trace_put_time(&w, "t", v->now_ns);
     journal_append(j, line, trace_finish(&w));
     journal_newest_sample(v, j);
+    room_journal(v, j);
     list_for_each(pos, tmp, &v->sessions)
         session_journal_state(list_entry(pos, struct session, link), j);
 }

@@ -44,7 +44,7 @@ struct service {
 
     struct arbiter arbiter;         /* R20 to R24a, see room.h */
     struct sample_wait room_sample; /* wanted by it */
-    bool is_room_sample_due;
+    bool is_room_sample_due, is_acting;
 
     struct list sessions; /* session::link, registered workers in order of number */
     struct list watchers; /* session::watch_link, those that wait for events */

@@ -8,6 +8,7 @@
 
 #include "daemon/dispatch.h"
 #include "daemon/log.h"
+#include "daemon/room.h"
 #include "proto/base/error.h"
 #include "proto/base/parse.h"
 #include "proto/trace/trace.h"
@@ -89,8 +90,11 @@ static void put_choice(const struct session *s, struct trace_writer *w)
         trace_put_text(w, "stage_end", stage_end_word((int)c->stage_end));
     if (c->mode != MODE_NONE && c->mode != MODE_ON)
         trace_put_text(w, "mode", mode_word((int)c->mode));
-    if (c->brackets)
-        trace_put_text(w, "features", "brackets");
+    if (c->brackets || c->partial)
+        trace_put_text(w, "features",
+                       !c->partial   ? "brackets"
+                       : c->brackets ? "brackets,partial"
+                                     : "partial");
     if (s->group[0]) {
         trace_put_text(w, "group", s->group);
         trace_put_u64(w, "rank", s->rank);
@@ -110,6 +114,7 @@ void session_journal_state(const struct session *s, struct journal *j)
     trace_put_u64(&w, "uid", s->peer.uid);
     put_choice(s, &w);
     trace_put_resume(&w, &s->policy.state);
+    room_put_tenant(s, &w);
     if (s->policy.choice.policy == POLICY_NEVER && !s->service->settings.allow_never)
         trace_put_u64(&w, "accepted", 1); /* before a reload took the permission back */
     trace_put_time(&w, "t", s->service->now_ns);
@@ -209,6 +214,7 @@ void session_feed(struct session *s, const uint8_t *bytes, size_t length)
         refuse(s, v->request.seq, r, wire_op_word(v->request.op));
     else if (r != HANDLED_LATER)
         session_reply(s, v->request.seq);
+    room_act(v);
 }
 
 static const char *uncovered_text(const struct policy_notice *n, char *out, size_t size)
@@ -332,6 +338,8 @@ void session_end(struct session *s, int code, const char *cause)
     list_remove(&s->watch_link);
     free_stagers(s);
     s->io->close(s->io_arg);
+    if (is_worker)
+        room_act(s->service); /* it may be what others waited for */
 }
 
 void session_free(struct session *s)

@@ -84,15 +84,101 @@ static void take_result(struct replay *r, const struct trace_line *line,
         check_planned(r, line);
         return;
     }
-    if (r->options->check && (line->outcome == TRACE_NO_ANSWER || result->kind == REPLAY_UNKNOWN))
+    if (r->options->check && (line->outcome == TRACE_NO_ANSWER || result->kind == REPLAY_UNKNOWN ||
+                              result->kind == REPLAY_TAKEN))
         return;
-    replay_answer_line(line, result, &answer);
+    if (result->kind == REPLAY_TAKEN)
+        answer = *line;
+    else
+        replay_answer_line(line, result, &answer);
     if (r->options->check)
         r->compared += replay_compare_answer(line, &answer, tell_difference, r);
     else if (r->options->json)
         json_array_append_new(r->events, replay_json_event(r->file, line, &answer));
     else
         replay_print_event(stdout, line, &answer, r->options->bytes);
+}
+
+/* The key by which two outputs differ before ->, NULL where they do not. Calls are numbered by who
+ * makes them, but for those that a line of the trace has begun. */
+static const char *differing_key(const struct trace_line *expected, const struct trace_line *got)
+{
+    static const char *const reclaim_keys[] = {"s", "event", NULL}, *const end_keys[] = {"call",
+                                                                                         NULL};
+    const char *const *keys = expected->verb == TRACE_RECLAIM ? reclaim_keys : end_keys;
+
+    if (expected->verb != got->verb)
+        return "verb";
+    for (; *keys; keys++)
+        if (trace_get_u64(expected, *keys).v != trace_get_u64(got, *keys).v)
+            return *keys;
+    return NULL;
+}
+
+static void compare_output(struct replay *r, const struct trace_line *expected,
+                           const struct trace_line *got)
+{
+    const char *key = differing_key(expected, got);
+
+    r->compared++;
+    if (key && strcmp(key, "verb") == 0)
+        tell_difference(r, key, trace_verb_word(expected->verb), trace_verb_word(got->verb));
+    else if (key)
+        tell_difference(r, key, trace_get(expected, key), trace_get(got, key));
+    else
+        r->compared += replay_compare_answer(expected, got, tell_difference, r);
+}
+
+/* What the arbiter does that the trace does not have, before the line that was read. */
+static void take_own_outputs(struct replay *r, struct engine *e)
+{
+    struct trace_line got;
+
+    while (engine_next_output(e, &got)) {
+        if (!r->options->check && r->options->json)
+            json_array_append_new(r->events, replay_json_event(r->file, &got, &got));
+        else if (!r->options->check)
+            replay_print_event(stdout, &got, &got, r->options->bytes);
+        else if (!engine_is_torn(e))
+            tell_difference(r, trace_verb_word(got.verb), "nothing",
+                            trace_get(&got, got.verb == TRACE_RECLAIM ? "s" : "call"));
+    }
+}
+
+/* A line that the arbiter answers. */
+static void take_output(struct replay *r, struct engine *e, const struct trace_line *line)
+{
+    struct trace_line got;
+
+    engine_let_pass(e, line);
+    if (!r->options->check)
+        return; /* its own are printed before the next line */
+    if (engine_next_output(e, &got)) {
+        if (!engine_is_torn(e))
+            compare_output(r, line, &got);
+    } else if (!engine_is_torn(e)) {
+        tell_difference(r, trace_verb_word(line->verb),
+                        trace_get(line, line->verb == TRACE_RECLAIM ? "s" : "call"), "nothing");
+    }
+}
+
+static int step(struct replay *r, struct engine *e, const struct trace_line *line,
+                struct replay_summary *s, char error[TRACE_ERROR_SIZE])
+{
+    struct replay_result result;
+
+    if (e && engine_is_output(e, line)) {
+        take_output(r, e, line);
+        return 0;
+    }
+    if (e)
+        take_own_outputs(r, e);
+    if ((r->live ? live_step(r->live, line, &result, error)
+                 : engine_step(e, line, &result, error)) < 0)
+        return -1;
+    replay_count(s, line, &result);
+    take_result(r, line, &result);
+    return 0;
 }
 
 /* All lines of a file before the first goes to a daemon: a refused file changes nothing there. */
@@ -116,20 +202,18 @@ static int check_live(struct replay *r)
 static void play_lines(struct replay *r, struct engine *e, struct replay_summary *s)
 {
     char error[TRACE_ERROR_SIZE];
-    struct replay_result result;
     struct trace_line line;
     int n;
 
     while ((n = replay_file_next(r->file, &line, error)) > 0) {
-        n = r->live ? live_step(r->live, &line, &result, error)
-                    : engine_step(e, &line, &result, error);
+        n = step(r, e, &line, s, error);
         if (n < 0)
             break;
-        replay_count(s, &line, &result);
-        take_result(r, &line, &result);
     }
     if (n < 0)
         report(r, error);
+    else if (e)
+        take_own_outputs(r, e);
 }
 
 static void play_file(struct replay *r)

@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The offline player: the policy of daemon/policy over the sessions of a trace. */
-#include "client/ctl/replay_play.h"
+#include "client/ctl/replay_engine.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/policy/policy.h"
 #include "proto/base/error.h"
-#include "proto/base/list.h"
 #include "proto/base/parse.h"
-
-#define BUCKETS 256 /* a journal has at most some thousand sessions open */
-
-struct played {
-    struct list link; /* engine.buckets */
-    struct policy_session policy;
-    bool has_released; /* at its boundary before: from_empty holds at this one */
-    bool is_partial;   /* not all of its stagers are in the trace */
-};
-
-struct engine {
-    const struct replay_options *options;
-    struct policy_settings settings;
-    struct list buckets[BUCKETS];
-    struct sample newest;
-    bool have_newest, have_age;
-    struct opt_u64 sample_time_ns, last_time_ns;
-    struct opt_u64 device_total; /* the probe's last (R11c) */
-    uint64_t max_stagers_session;
-    bool has_quota;  /* the trace names it */
-    bool is_partial; /* lines of a preamble are missing: sessions may be there that it does not open
-                      */
-};
-
-typedef int (*handler_fn)(struct engine *e, const struct trace_line *line,
-                          struct replay_result *ret, char ret_error[TRACE_ERROR_SIZE]);
 
 void engine_default_settings(struct policy_settings *ret)
 {
@@ -77,19 +49,30 @@ struct engine *engine_new(const struct replay_options *o)
     engine_default_settings(&e->settings);
     apply_options(o, &e->settings);
     e->max_stagers_session = QUOTA_STAGERS_SESSION;
+    engine_room_init(e);
     for (size_t i = 0; i < BUCKETS; i++)
         list_init(&e->buckets[i]);
     return e;
 }
 
-static void forget(struct played *p)
+static void drop_stagers(struct played *p)
 {
     struct stager *node;
 
     while ((node = ledger_pop(&p->policy.ledger)) != NULL)
         free(node);
+}
+
+static void forget(struct played *p)
+{
+    drop_stagers(p);
     list_remove(&p->link);
     free(p);
+}
+
+uint64_t engine_now_ns(const struct engine *e)
+{
+    return e->last_time_ns.v;
 }
 
 void engine_free(struct engine *e)
@@ -101,7 +84,7 @@ void engine_free(struct engine *e)
     free(e);
 }
 
-static struct played *find(struct engine *e, uint64_t number)
+struct played *engine_find(struct engine *e, uint64_t number)
 {
     list_for_each(pos, tmp, &e->buckets[number % BUCKETS])
     {
@@ -114,18 +97,18 @@ static struct played *find(struct engine *e, uint64_t number)
 }
 
 /* The session of the line, NULL with the error written. */
-static struct played *session_of(struct engine *e, const struct trace_line *line,
-                                 char ret_error[TRACE_ERROR_SIZE])
+struct played *engine_session(struct engine *e, const struct trace_line *line,
+                              char ret_error[TRACE_ERROR_SIZE])
 {
     uint64_t number = trace_get_u64(line, "s").v;
-    struct played *p = find(e, number);
+    struct played *p = engine_find(e, number);
 
     if (!p)
         replay_no_session(line, number, ret_error);
     return p;
 }
 
-static void answer_code(struct replay_result *ret, int code)
+void engine_answer_code(struct replay_result *ret, int code)
 {
     ret->kind = code < 0 ? REPLAY_ERROR : REPLAY_OK;
     ret->code = code < 0 ? code : 0;
@@ -167,6 +150,7 @@ static int on_config(struct engine *e, const struct trace_line *line, struct rep
         return -1;
     }
     e->settings = s;
+    engine_room_config(e, line);
     if (limit) {
         e->has_quota = parse_u64(limit, &e->max_stagers_session) == 0;
         if (!e->has_quota)
@@ -192,15 +176,17 @@ static void read_choice(const struct engine *e, const struct trace_line *line,
         ret->stage_end = (enum stage_end)term_value(stage_end_terms, stage_end);
     if (mode)
         ret->mode = (enum mode)term_value(mode_terms, mode);
-    if (features)
+    if (features) {
         ret->brackets = (replay_features(features) & FEATURE_BRACKETS) != 0;
+        ret->partial = (replay_features(features) & FEATURE_PARTIAL) != 0;
+    }
 }
 
 static int on_open(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                    char ret_error[TRACE_ERROR_SIZE])
 {
     uint64_t number = trace_get_u64(line, "s").v;
-    struct played *p = find(e, number);
+    struct played *p = engine_find(e, number);
     struct policy_settings settings = e->settings;
     struct policy_choice choice;
     struct resume state;
@@ -208,31 +194,37 @@ static int on_open(struct engine *e, const struct trace_line *line, struct repla
     read_choice(e, line, &choice);
     if (trace_get_u64(line, "accepted").v)
         settings.allow_never = true;
-    answer_code(ret, policy_check_choice(&settings, &choice));
+    engine_answer_code(ret, policy_check_choice(&settings, &choice));
     if (ret->code < 0)
         return 0;
-    if (p) /* the head of a journal says again who is there; what it says is all of it */
-        forget(p);
-    p = calloc(1, sizeof(*p));
-    if (!p) {
-        snprintf(ret_error, TRACE_ERROR_SIZE, "open: out of memory");
-        return -1;
+    if (p) { /* the head of a journal says again who is there; what it says is all of it */
+        drop_stagers(p);
+    } else {
+        p = calloc(1, sizeof(*p));
+        if (!p) {
+            snprintf(ret_error, TRACE_ERROR_SIZE, "open: out of memory");
+            return -1;
+        }
+        list_append(&e->buckets[number % BUCKETS], &p->link);
+        arbiter_add(&e->arbiter, &p->tenant, &p->policy, number);
     }
+    p->is_stale = p->is_partial = p->has_released = false;
     trace_get_resume(line, &state);
     if (!choice.brackets) /* R21; as the daemon does */
         state.busy = false;
     policy_session_init(&p->policy, number, &choice, &state);
-    list_append(&e->buckets[number % BUCKETS], &p->link);
+    engine_room_open(e, p, line);
     return 0;
 }
 
 static int on_close(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                     char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
 
     if (!p)
         return -1;
+    arbiter_remove(&e->arbiter, &p->tenant, engine_now_ns(e));
     forget(p);
     ret->kind = REPLAY_OK;
     return 0;
@@ -278,14 +270,14 @@ static int on_attach(struct engine *e, const struct trace_line *line, struct rep
                      char ret_error[TRACE_ERROR_SIZE])
 {
     const char *id = trace_get(line, "id");
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
     struct stager *node;
     int r;
 
     if (!p)
         return -1;
     if (is_over_quota(e, p, line)) {
-        answer_code(ret, ERR_LIMIT);
+        engine_answer_code(ret, ERR_LIMIT);
         return 0;
     }
     node = calloc(1, sizeof(*node));
@@ -301,7 +293,7 @@ static int on_attach(struct engine *e, const struct trace_line *line, struct rep
     if (p->is_partial)
         take_recorded_ledger(p, line);
     if (r < 0)
-        answer_code(ret, r);
+        engine_answer_code(ret, r);
     else
         show_ledger(p, REPLAY_ATTACHED, ret);
     return 0;
@@ -310,7 +302,7 @@ static int on_attach(struct engine *e, const struct trace_line *line, struct rep
 static int on_detach(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                      char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
     struct stager *node;
 
     if (!p)
@@ -323,7 +315,7 @@ static int on_detach(struct engine *e, const struct trace_line *line, struct rep
             policy_set_peak(&p->policy, 0); /* R3, of stagers that were not all listed */
         show_ledger(p, REPLAY_DETACHED, ret);
     } else {
-        answer_code(ret, ERR_UNKNOWN_STAGER);
+        engine_answer_code(ret, ERR_UNKNOWN_STAGER);
     }
     free(node);
     return 0;
@@ -333,7 +325,7 @@ static int on_detach(struct engine *e, const struct trace_line *line, struct rep
 static int on_set_peak(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                        char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
     uint64_t peak = trace_get_u64(line, "peak").v;
     struct opt_u64 total =
         trace_get(line, "total") ? trace_get_u64(line, "total") : e->device_total;
@@ -355,22 +347,11 @@ static enum phase phase_of(const struct trace_line *line)
 static int on_warmup(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                      char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
 
     if (!p)
         return -1;
-    answer_code(ret, policy_warmup(&p->policy, phase_of(line)));
-    return 0;
-}
-
-static int on_busy(struct engine *e, const struct trace_line *line, struct replay_result *ret,
-                   char ret_error[TRACE_ERROR_SIZE])
-{
-    struct played *p = session_of(e, line, ret_error);
-
-    if (!p)
-        return -1;
-    answer_code(ret, policy_busy(&p->policy, phase_of(line)));
+    engine_answer_code(ret, policy_warmup(&p->policy, phase_of(line)));
     return 0;
 }
 
@@ -393,6 +374,7 @@ static int on_sample(struct engine *e, const struct trace_line *line, struct rep
     e->sample_time_ns = trace_get_time(line, "t");
     if (e->newest.total.has)
         e->device_total = e->newest.total;
+    arbiter_sample(&e->arbiter, e->newest.free.has ? &e->newest : NULL, engine_now_ns(e));
     return 0;
 }
 
@@ -424,9 +406,10 @@ static struct opt_u64 sample_age(const struct engine *e, const struct trace_line
 static int on_ask(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                   char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
     struct opt_u64 from_empty = trace_get_u64(line, "from_empty"), age_ns;
     struct policy_notice notice;
+    struct others others;
     struct boundary b;
     struct sample newest = e->newest;
     uint64_t uncovered;
@@ -439,8 +422,9 @@ static int on_ask(struct engine *e, const struct trace_line *line, struct replay
     age_ns = sample_age(e, line);
     newest.age_ns = age_ns.v;
     uncovered = p->policy.state.counts.uncovered;
-    policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, NULL, &ret->answer,
-                  &notice);
+    engine_room_boundary(e, p, line, &b, &others);
+    policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, &others,
+                  &ret->answer, &notice);
     if (ret->answer.age_ns.has && !(b.free.has && b.total.has))
         ret->answer.age_ns = age_ns;
     ret->kind = REPLAY_DECISION;
@@ -455,12 +439,13 @@ static int on_ask(struct engine *e, const struct trace_line *line, struct replay
 static int on_released(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                        char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = session_of(e, line, ret_error);
+    struct played *p = engine_session(e, line, ret_error);
 
     if (!p)
         return -1;
     policy_released(&p->policy, trace_get_u64(line, "reserved").v,
                     trace_get_u64(line, "allocated").v);
+    arbiter_reported(&e->arbiter, &p->tenant, true, trace_get_u64(line, "us").v, engine_now_ns(e));
     ret->kind = REPLAY_OK;
     return 0;
 }
@@ -472,6 +457,7 @@ static int on_note(struct engine *e, const struct trace_line *line, struct repla
 {
     (void)ret;
     (void)ret_error;
+    engine_room_note(e, line);
     if (!trace_get_u64(line, "cut").v)
         return 0;
     e->is_partial = true;
@@ -490,6 +476,11 @@ static int on_clock(struct engine *e, const struct trace_line *line, struct repl
     (void)ret;
     (void)ret_error;
     e->device_total = opt_none();
+    engine_room_clock(e);
+    e->has_stale = true;
+    for (size_t i = 0; i < BUCKETS; i++)
+        list_for_each(pos, tmp, &e->buckets[i]) list_entry(pos, struct played, link)->is_stale =
+            true;
     return 0;
 }
 
@@ -497,9 +488,34 @@ static const handler_fn handlers[TRACE_VERB_MAX] = {
     [TRACE_CONFIG] = on_config,     [TRACE_CLOCK] = on_clock,       [TRACE_NOTE] = on_note,
     [TRACE_OPEN] = on_open,         [TRACE_CLOSE] = on_close,       [TRACE_ATTACH] = on_attach,
     [TRACE_DETACH] = on_detach,     [TRACE_SET_PEAK] = on_set_peak, [TRACE_WARMUP] = on_warmup,
-    [TRACE_BUSY] = on_busy,         [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
-    [TRACE_RELEASED] = on_released,
+    [TRACE_BUSY] = engine_on_busy,  [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
+    [TRACE_RELEASED] = on_released, [TRACE_IDLE] = engine_on_idle,  [TRACE_OOM] = engine_on_oom,
+    [TRACE_END] = engine_on_end,
 };
+
+/* Sessions of an earlier run that this one has not opened are gone, without a death. */
+static void drop_stale(struct engine *e)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        list_for_each(pos, tmp, &e->buckets[i])
+        {
+            struct played *p = list_entry(pos, struct played, link);
+
+            if (!p->is_stale)
+                continue;
+            p->policy.state.reserved = opt_none();
+            arbiter_remove(&e->arbiter, &p->tenant, engine_now_ns(e));
+            forget(p);
+        }
+    }
+    e->has_stale = false;
+}
+
+static bool is_preamble(const struct trace_line *line)
+{
+    return line->verb == TRACE_OPEN || line->verb == TRACE_ATTACH || line->verb == TRACE_SAMPLE ||
+           line->verb == TRACE_NOTE || line->verb == TRACE_CLOCK || line->verb == TRACE_CONFIG;
+}
 
 int engine_step(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                 char ret_error[TRACE_ERROR_SIZE])
@@ -514,8 +530,10 @@ int engine_step(struct engine *e, const struct trace_line *line, struct replay_r
     }
     if (now_ns.has)
         e->last_time_ns = now_ns;
+    if (e->has_stale && !is_preamble(line))
+        drop_stale(e);
     if (e->is_partial && line->verb != TRACE_OPEN && trace_get(line, "s")) {
-        struct played *p = find(e, trace_get_u64(line, "s").v);
+        struct played *p = engine_find(e, trace_get_u64(line, "s").v);
 
         if (!p) {
             ret->kind = REPLAY_UNKNOWN;

@@ -28,6 +28,8 @@ enum replay_kind {
     REPLAY_DETACHED, /* ok staged stagers peak */
     REPLAY_PEAK,     /* ok peak */
     REPLAY_DECISION,
+    REPLAY_VACATED, /* release reason: a busy end (R21) */
+    REPLAY_TAKEN,   /* what stands behind -> is no answer but a report */
     REPLAY_UNKNOWN, /* of a session that this piece of a journal does not open */
     REPLAY_PLANNED, /* a verb of a rule that is not built yet */
 };
@@ -38,6 +40,7 @@ struct replay_result {
     uint64_t staged_bytes, peak;
     uint32_t stager_count;
     struct answer answer;
+    enum reason reason;         /* of REPLAY_VACATED */
     struct opt_u64 held_bytes;  /* cached at this boundary, also where it was forced */
     struct opt_u64 claim_bytes; /* R20 */
     struct opt_u64 next_budget; /* after this observation; live: before it */
@@ -74,6 +77,15 @@ struct engine *engine_new(const struct replay_options *o);
 void engine_free(struct engine *e);
 int engine_step(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                 char ret_error[TRACE_ERROR_SIZE]);
+
+/* Is the line one that the arbiter answers, a reclaim or the end of a call that waited? */
+bool engine_is_output(struct engine *e, const struct trace_line *line);
+/* The time of that line comes. */
+void engine_let_pass(struct engine *e, const struct trace_line *line);
+/* The next line that the arbiter answers; false where there is none. */
+bool engine_next_output(struct engine *e, struct trace_line *ret);
+/* The trace begins amid calls that wait, or lacks sessions: its outputs cannot be told. */
+bool engine_is_torn(const struct engine *e);
 
 /* Finds a daemon that answers. NULL with an exit code and the sentence in ret_error. */
 struct live *live_new(const char *socket, int *ret_exit, char ret_error[TRACE_ERROR_SIZE]);

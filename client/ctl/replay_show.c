@@ -57,6 +57,7 @@ void replay_answer_line(const struct trace_line *line, const struct replay_resul
     trace_put_text(&w, "text", "");
     switch (result->kind) {
     case REPLAY_NOTHING:
+    case REPLAY_TAKEN:
     case REPLAY_UNKNOWN:
     case REPLAY_PLANNED:
         break;
@@ -72,6 +73,10 @@ void replay_answer_line(const struct trace_line *line, const struct replay_resul
         break;
     case REPLAY_DECISION:
         trace_put_decision(&w, &result->answer);
+        break;
+    case REPLAY_VACATED:
+        trace_put_answer(&w, TRACE_RELEASE);
+        trace_put_text(&w, "reason", reason_word((int)result->reason));
         break;
     }
     if (result->kind == REPLAY_ATTACHED || result->kind == REPLAY_DETACHED) {

@@ -15,6 +15,17 @@ void arbiter_init(struct arbiter *a, const struct policy_settings *settings,
     list_init(&a->actions);
 }
 
+/* What was due by now happens before the event that comes now, whenever arbiter_tick was called:
+ * the same events give the same actions in a replay. */
+static void at(struct arbiter *a, uint64_t now_ns)
+{
+    a->now_ns = now_ns;
+    if (arbiter_due(a) > now_ns)
+        return;
+    pressure_miss(a);
+    pressure_run(a);
+}
+
 /* ---- who is there ---- */
 
 /* In order of number; sessions come with the highest. */
@@ -58,7 +69,7 @@ static void leave_ghost(struct arbiter *a, const struct tenant *t)
 
 void arbiter_remove(struct arbiter *a, struct tenant *t, uint64_t now_ns)
 {
-    a->now_ns = now_ns;
+    at(a, now_ns);
     pressure_forget(a, t);
     if (t->reclaim.serves)
         pressure_answered(a, t, 0, opt_none());
@@ -106,8 +117,9 @@ static void settle_told(struct arbiter *a, struct tenant *t, struct opt_u64 rese
 void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary *b,
                       uint64_t now_ns, struct others *ret)
 {
-    a->now_ns = now_ns;
+    at(a, now_ns);
     settle_told(a, t, b->reserved);
+    policy_report(t->policy, b->reserved, b->allocated);
     take_report(a, t, b->releasable);
     *ret = (struct others){.reclaims = tell_reclaim(t, b->reserved)};
     pressure_run(a);
@@ -118,7 +130,7 @@ void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint
 {
     struct opt_u64 reserved = t->policy->state.reserved;
 
-    a->now_ns = now_ns;
+    at(a, now_ns);
     take_report(a, t, opt_none());
     if (is_release) {
         t->slowest_ns = bytes_max(t->slowest_ns, us > UINT64_MAX / 1000 ? UINT64_MAX : us * 1000);
@@ -131,13 +143,13 @@ void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint
 int arbiter_reclaimed(struct arbiter *a, struct tenant *t, uint64_t call, bool did, uint64_t us,
                       uint64_t now_ns)
 {
-    if (t->reclaim.serves == 0 || t->reclaim.call != call)
+    if (t->reclaim.serves == 0 || !t->reclaim.is_pushed || t->reclaim.call != call)
         return ERR_BAD_STATE;
     if (did) {
         arbiter_reported(a, t, true, us, now_ns);
         return 0;
     }
-    a->now_ns = now_ns;
+    at(a, now_ns);
     pressure_answered(a, t, 0, t->policy->state.reserved);
     pressure_run(a);
     return 0;
@@ -170,7 +182,7 @@ bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need
     };
     bool waits;
 
-    a->now_ns = now_ns;
+    at(a, now_ns);
     settle_told(a, t, t->policy->state.reserved);
     announce(a, t, need);
     waits = need.v > 0 && t->wait.kind == WAIT_NONE && tenant_is_on(a, t) && arbiter_has_sample(a);
@@ -188,7 +200,7 @@ bool arbiter_busy_begin(struct arbiter *a, struct tenant *t, struct opt_u64 need
 void arbiter_busy_end(struct arbiter *a, struct tenant *t, struct opt_u64 need, uint64_t now_ns,
                       struct others *ret)
 {
-    a->now_ns = now_ns;
+    at(a, now_ns);
     settle_told(a, t, t->policy->state.reserved);
     announce(a, t, need);
     *ret = (struct others){
@@ -206,7 +218,7 @@ int arbiter_idle(struct arbiter *a, struct tenant *t, enum phase phase, bool is_
 
     if (*is_on == begins)
         return ERR_BAD_STATE;
-    a->now_ns = now_ns;
+    at(a, now_ns);
     *is_on = begins;
     pressure_run(a); /* whoever waits may ask it now */
     return 0;
@@ -225,7 +237,7 @@ int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t cal
 
     if (t->wait.kind != WAIT_NONE)
         return ERR_BAD_STATE;
-    a->now_ns = now_ns;
+    at(a, now_ns);
     if (a->granted == t)
         a->granted = NULL;
     t->charge = 0;
@@ -262,7 +274,7 @@ int arbiter_operator(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64
         return ERR_BAD_STATE;
     if (target != 0 && !has_session(a, target))
         return ERR_UNKNOWN_SESSION;
-    a->now_ns = now_ns;
+    at(a, now_ns);
     pressure_begin(a, t, &w);
     pressure_run(a);
     return 0;
@@ -286,7 +298,7 @@ static void lay_ghosts(struct arbiter *a)
 
 void arbiter_sample(struct arbiter *a, const struct sample *sample, uint64_t now_ns)
 {
-    a->now_ns = now_ns;
+    at(a, now_ns);
     if (sample && sample->free.has) {
         a->newest = *sample;
         a->newest_ns = bytes_sub_sat(now_ns, sample->age_ns);
@@ -298,25 +310,9 @@ void arbiter_sample(struct arbiter *a, const struct sample *sample, uint64_t now
     pressure_run(a);
 }
 
-/* R23: a miss is shown, and that session comes last for a while. */
-static void miss_reclaims(struct arbiter *a)
-{
-    list_for_each(pos, tmp, &a->tenants)
-    {
-        struct tenant *t = list_entry(pos, struct tenant, link);
-
-        if (t->reclaim.deadline_ns == 0 || a->now_ns < t->reclaim.deadline_ns)
-            continue;
-        t->late_until_ns = bytes_add_sat(a->now_ns, ARBITER_LATE_NS);
-        pressure_cancel(t);
-    }
-}
-
 void arbiter_tick(struct arbiter *a, uint64_t now_ns)
 {
-    a->now_ns = now_ns;
-    miss_reclaims(a);
-    pressure_run(a);
+    at(a, now_ns);
 }
 
 uint64_t arbiter_due(const struct arbiter *a)

@@ -151,7 +151,8 @@ void arbiter_add(struct arbiter *a, struct tenant *t, struct policy_session *pol
  * that. */
 void arbiter_remove(struct arbiter *a, struct tenant *t, uint64_t now_ns);
 
-/* A boundary, before policy_decide: what the worker reports counts from here on. Not for a forced
+/* A boundary, before policy_decide: what the worker reports counts from here on, in
+ * policy_session::state too. Not for a forced
  * one, which is arbiter_reported. */
 void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary *b,
                       uint64_t now_ns, struct others *ret);

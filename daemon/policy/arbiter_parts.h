@@ -35,6 +35,9 @@ void pressure_answered(struct arbiter *a, struct tenant *t, uint64_t freed,
 void pressure_forget(struct arbiter *a, struct tenant *t);
 /* Nobody waits any longer for what t was asked. */
 void pressure_cancel(struct tenant *t);
+/* R23: requests whose deadline is over are missed: shown, and those sessions come last for a while.
+ */
+void pressure_miss(struct arbiter *a);
 /* Asks, ends and answers whatever can be by now. */
 void pressure_run(struct arbiter *a);
 /* A sample that was wanted did not come. */

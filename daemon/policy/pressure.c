@@ -141,6 +141,20 @@ void pressure_answered(struct arbiter *a, struct tenant *t, uint64_t freed, stru
         t->unreleasable = reserved;
 }
 
+void pressure_miss(struct arbiter *a)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+        uint64_t deadline_ns = t->reclaim.deadline_ns;
+
+        if (deadline_ns == 0 || a->now_ns < deadline_ns)
+            continue;
+        t->late_until_ns = bytes_add_sat(deadline_ns, ARBITER_LATE_NS);
+        pressure_cancel(t);
+    }
+}
+
 /* ---- whom to ask ---- */
 
 static bool may_be_asked(const struct arbiter *a, const struct tenant *t, const struct tenant *by,

@@ -18,16 +18,18 @@ struct verb_row {
 static const struct verb_row verbs[TRACE_VERB_MAX] = {
     [TRACE_CONFIG] = {"config", "",
                       "margin:d cap_fraction:d min_free:d policy:p allow_never:B mode:m "
-                      "demand_reserve:u t:t"},
+                      "demand_reserve:u oom_wait:t dead_wait:t busy_wait:t sample_timeout:t t:t"},
     [TRACE_CLOCK] = {"clock", "wall:w", "t:t"},
-    [TRACE_NOTE] = {"note", "text:s", "s:u cut:u t:t"},
+    [TRACE_NOTE] = {"note", "text:s",
+                    "s:u cut:u events:u calls:u newest:u taken:t bytes:u free:u died:t t:t"},
     [TRACE_OPEN] =
         {"open", "s:u",
          "name:n pid:u uid:u min_free:d policy:p stage_end:e mode:m features:f group:n rank:u "
          "world:u t:t peak:u n:u warmup:b warmup_ended:b busy:b residue:u reserved:u "
          "announced:u "
          "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
-         "uncovered:u forced:l local:l accepted:b"},
+         "uncovered:u forced:l local:l accepted:b idle:b background:b releasable:u "
+         "unreleasable:u charge:u slowest:t busy_at:t late_until:t granted_at:t"},
     [TRACE_CLOSE] = {"close", "s:u", "t:t"},
     [TRACE_ATTACH] = {"attach", "s:u id:n bytes:u", "t:t"},
     [TRACE_DETACH] = {"detach", "s:u id:n", "t:t"},
@@ -45,7 +47,7 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
     [TRACE_LEASE] = {"lease", "s:u kind:k call:u", "bytes:u quiet:t wait:t term:t t:t"},
     [TRACE_UNLEASE] = {"unlease", "s:u", "kind:k t:t"},
     [TRACE_RECLAIM] = {"reclaim", "s:u event:u call:u", "bytes:u reason:s deadline:t t:t"},
-    [TRACE_END] = {"end", "call:u", "t:t"},
+    [TRACE_END] = {"end", "call:u", "s:u t:t"},
     [TRACE_RELEASED] = {"released", "s:u reserved:u allocated:u", "us:u t:t"},
 };
 

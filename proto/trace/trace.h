@@ -117,6 +117,9 @@ void trace_put_boundary(struct trace_writer *w, const struct boundary *b); /* R8
  * report), announced (R24a), retained cold serving uncovered (the counts of R12 and R13), forced
  * and local (counts by cause, "1,0,2" from cause 1 on). Only what differs from a fresh session. */
 void trace_put_resume(struct trace_writer *w, const struct resume *state);
+/* R24: outcome, reason, freed, free */
+void trace_put_wait_end(struct trace_writer *w, enum wait_end end, uint64_t freed,
+                        struct opt_u64 free_bytes);
 void trace_put_answer(struct trace_writer *w, enum trace_outcome outcome); /* " -> retain" */
 void trace_put_decision(struct trace_writer *w, const struct answer *a);   /* outcome and R8 keys */
 /* NUL-terminates; returns the length. No newline is written. */

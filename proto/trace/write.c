@@ -234,6 +234,17 @@ void trace_put_answer(struct trace_writer *w, enum trace_outcome outcome)
     put(w, text, strlen(text));
 }
 
+void trace_put_wait_end(struct trace_writer *w, enum wait_end end, uint64_t freed,
+                        struct opt_u64 free_bytes)
+{
+    trace_put_answer(w, end == WAIT_END_COVERED    ? TRACE_GRANTED
+                        : end == WAIT_END_DEADLINE ? TRACE_TIMEOUT
+                                                   : TRACE_DONE);
+    trace_put_text(w, "reason", wait_end_word((int)end));
+    trace_put_u64(w, "freed", freed);
+    trace_put_opt(w, "free", free_bytes);
+}
+
 static enum trace_outcome outcome_of(enum decision decision)
 {
     switch (decision) {

@@ -87,8 +87,14 @@ printf '# dlo-trace 1\nopen s=1 t=2\nclose s=1 t=1\n' >"$work/bad.trace"
 check "time that runs backwards is an error" \
     expect 1 "^$work/bad.trace:3: close: t: runs backwards: 1\$" "$work/bad.trace"
 printf '# dlo-trace 1\nopen s=1\noom s=1 need=1 call=1\nend call=1 -> granted\n' >"$work/bad.trace"
+check "an answer that the arbiter does not give is a difference" \
+    expect 1 "^$work/bad.trace:4: end: expected 1, got nothing\$" --check "$work/bad.trace"
+printf '# dlo-trace 1\nopen s=1\noom s=1 need=1 call=1\nsample free=2 total=9\n' >"$work/bad.trace"
+check "an answer that is missing is a difference" \
+    expect 1 "^$work/bad.trace:4: end: expected nothing, got 1\$" --check "$work/bad.trace"
+printf '# dlo-trace 1\nopen s=1\nlease s=1 kind=shared call=1 -> ok\n' >"$work/bad.trace"
 check "an answer of a planned rule is not passed over" \
-    expect 1 "^$work/bad.trace:4: verb end is not built yet (planned)\$" --check "$work/bad.trace"
+    expect 1 "^$work/bad.trace:3: verb lease is not built yet (planned)\$" --check "$work/bad.trace"
 printf '# dlo-trace 1\nopen s=1\nclose s=1\n' >"$work/empty.trace"
 check "nothing to compare is status 2" expect 2 '^compared 0 keys' --check "$work/empty.trace"
 check "an unknown option is status 2" expect 2 . --nonsense "$work/empty.trace"

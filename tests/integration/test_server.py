@@ -112,7 +112,7 @@ def a_message_of_4097_bytes_is_too_long_and_the_end():
 @test
 def a_message_of_4096_bytes_is_read():
     with Daemon() as d, d.worker() as p:
-        head = wire.encode("Request", {"seq": 9, "status": {}}) + wire.tag(15, 2)
+        head = wire.encode("Request", {"seq": 9, "status": {}}) + wire.tag(100, 2)
         p.send_raw(head + wire.varint(4096 - len(head) - 2) + bytes(4096 - len(head) - 2))
         seq, body, _ = p.recv()
         check_equal((seq, body), (9, "status"))
