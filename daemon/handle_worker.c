@@ -24,6 +24,7 @@ static void fill_welcome(const struct session *s, enum mode wanted, struct wire_
         .min_free = v->settings.min_free,
         .policy = v->settings.policy,
         .allow_never = v->settings.allow_never,
+        .oom_wait_ns = v->arbiter.limits.oom_wait_ns,
     };
     snprintf(w->daemon, sizeof(w->daemon), "%s", DLO_VERSION);
     if (v->sampler && sampler_device(v->sampler)->known)

@@ -35,13 +35,18 @@ CAUSE_MAP(X)
 FEATURE_MAP(X)
 #undef X
 
+#define X(name, value, word) _Static_assert(DLO_END_##name == (value), word);
+WAIT_END_MAP(X)
+#undef X
+
 /* Sizes of version 0.1 on 64-bit machines: they only ever grow. */
 #if UINTPTR_MAX == UINT64_MAX
-_Static_assert(sizeof(struct dlo_options) == 112, "dlo_options");
+_Static_assert(sizeof(struct dlo_options) == 128, "dlo_options");
 _Static_assert(sizeof(struct dlo_boundary) == 64, "dlo_boundary");
 _Static_assert(sizeof(struct dlo_answer) == 144, "dlo_answer");
 _Static_assert(sizeof(struct dlo_report) == 32, "dlo_report");
 _Static_assert(sizeof(struct dlo_info) == 904, "dlo_info");
+_Static_assert(sizeof(struct dlo_room) == 32, "dlo_room");
 #endif
 
 const char *dlo_strerror(int32_t code)
@@ -62,6 +67,11 @@ const char *dlo_reason_name(int32_t reason)
 const char *dlo_cause_name(int32_t cause)
 {
     return cause_word(cause);
+}
+
+const char *dlo_end_name(int32_t end)
+{
+    return wait_end_word(end);
 }
 
 const char *dlo_version(void)

@@ -3,28 +3,15 @@
 #include <dlo/dlo.h>
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "client/lib/conn.h"
-#include "client/lib/link.h"
-#include "client/lib/options.h"
+#include "client/lib/handle.h"
 #include "proto/base/error.h"
 #include "proto/base/meminfo.h"
-
-struct dlo_client {
-    struct options options;      /* immutable */
-    uint32_t generation;         /* of the process that opened it */
-    pthread_mutex_t mutex;       /* protects what link points to, and error */
-    atomic_bool is_held;         /* for the child of a fork, which must not touch the mutex */
-    atomic_uint_fast64_t locked; /* answers that were given without the lock */
-    struct link *link;
-    char error[2 * LIMIT_TEXT_SIZE];
-};
 
 /* How often this process is a child of one that had the library: a handle of an earlier generation
  * belongs to a parent. Changes only in the child of a fork, where one thread exists. */
@@ -45,18 +32,15 @@ static void set_fork_guard(void)
     fork_guard_error = pthread_atfork(NULL, NULL, count_fork);
 }
 
-static bool is_inherited(const struct dlo_client *c)
+bool handle_is_inherited(const struct dlo_client *c)
 {
     return c->generation != atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* The host's errno is not ours to change. */
-static void restore_errno(const int *saved)
+void handle_restore_errno(const int *saved)
 {
     errno = *saved;
 }
-
-#define _keep_errno_ __attribute__((unused)) _cleanup_(restore_errno) const int saved_errno = errno
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -88,7 +72,7 @@ static int lock_until(pthread_mutex_t *mutex, uint64_t deadline_ns)
 #endif
 }
 
-/* 0 with the lock held, which unlock gives back with the result of the call. */
+/* 0 with the lock held, which handle_leave gives back. */
 static int lock(struct dlo_client *c, uint64_t deadline_ns)
 {
     if (pthread_mutex_trylock(&c->mutex) != 0 && lock_until(&c->mutex, deadline_ns) != 0)
@@ -98,7 +82,7 @@ static int lock(struct dlo_client *c, uint64_t deadline_ns)
     return 0;
 }
 
-static int32_t unlock(struct dlo_client *c, const char *what, int r)
+int32_t handle_leave(struct dlo_client *c, const char *what, int r)
 {
     if (r < 0 && c->link->text[0])
         snprintf(c->error, sizeof(c->error), "%s: %s (%s)", what, error_text(r), c->link->text);
@@ -109,12 +93,11 @@ static int32_t unlock(struct dlo_client *c, const char *what, int r)
     return r;
 }
 
-/* What each call begins with: 0 with the lock held and *ret_deadline_ns set. */
-static int enter(struct dlo_client *c, uint64_t *ret_deadline_ns)
+int handle_enter(struct dlo_client *c, uint64_t *ret_deadline_ns)
 {
     if (!c)
         return ERR_INVALID;
-    if (is_inherited(c))
+    if (handle_is_inherited(c))
         return ERR_FORKED;
     *ret_deadline_ns = conn_now_ns() + c->options.deadline_ns;
     return lock(c, *ret_deadline_ns);
@@ -163,7 +146,7 @@ void dlo_close(struct dlo_client *c)
 
     if (!c)
         return;
-    if (is_inherited(c)) {
+    if (handle_is_inherited(c)) {
         /* Another thread of the parent was changing it: what it points to may be half done. */
         if (atomic_load(&c->is_held))
             return;
@@ -180,46 +163,46 @@ int32_t dlo_attach(struct dlo_client *c, const char *id, uint64_t bytes)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = enter(c, &deadline_ns);
+    int r = handle_enter(c, &deadline_ns);
 
     if (r < 0)
         return r;
     r = options_name_ok(id) ? c->link->ops->attach(c->link, id, bytes, deadline_ns) : ERR_INVALID;
-    return unlock(c, "attach", r);
+    return handle_leave(c, "attach", r);
 }
 
 int32_t dlo_detach(struct dlo_client *c, const char *id)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = enter(c, &deadline_ns);
+    int r = handle_enter(c, &deadline_ns);
 
     if (r < 0)
         return r;
     r = options_name_ok(id) ? c->link->ops->detach(c->link, id, deadline_ns) : ERR_INVALID;
-    return unlock(c, "detach", r);
+    return handle_leave(c, "detach", r);
 }
 
 int32_t dlo_set_peak(struct dlo_client *c, uint64_t peak_bytes)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = enter(c, &deadline_ns);
+    int r = handle_enter(c, &deadline_ns);
 
     if (r < 0)
         return r;
-    return unlock(c, "set peak", c->link->ops->set_peak(c->link, peak_bytes, deadline_ns));
+    return handle_leave(c, "set peak", c->link->ops->set_peak(c->link, peak_bytes, deadline_ns));
 }
 
 static int32_t warmup(struct dlo_client *c, enum phase phase, const char *what)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = enter(c, &deadline_ns);
+    int r = handle_enter(c, &deadline_ns);
 
     if (r < 0)
         return r;
-    return unlock(c, what, c->link->ops->warmup(c->link, phase, deadline_ns));
+    return handle_leave(c, what, c->link->ops->warmup(c->link, phase, deadline_ns));
 }
 
 int32_t dlo_warmup_begin(struct dlo_client *c)
@@ -243,13 +226,13 @@ static int32_t busy(struct dlo_client *c, enum phase phase, const struct dlo_rep
 
     if (options_report(report, &all) < 0 || (ret && ret->size < sizeof(ret->size)))
         return ERR_INVALID;
-    r = enter(c, &deadline_ns);
+    r = handle_enter(c, &deadline_ns);
     if (r < 0)
         return r;
     r = c->link->ops->busy(c->link, phase, &all, deadline_ns, &answer);
     if (r == 0 && ret)
         r = options_give_answer(&answer, CAUSE_NONE, ret);
-    return unlock(c, what, r);
+    return handle_leave(c, what, r);
 }
 
 int32_t dlo_busy_begin(struct dlo_client *c, const struct dlo_report *report)
@@ -306,18 +289,18 @@ int32_t dlo_ask(struct dlo_client *c, const struct dlo_boundary *b, struct dlo_a
 
     if (!c || !ret || ret->size < sizeof(ret->size) || options_boundary(b, &boundary) < 0)
         return ERR_INVALID;
-    if (is_inherited(c)) {
+    if (handle_is_inherited(c)) {
         r = give_blind(c, &boundary, CAUSE_NONE, ret);
         return r < 0 ? r : ERR_FORKED;
     }
     read_memory(c, &boundary);
-    r = enter(c, &deadline_ns);
+    r = handle_enter(c, &deadline_ns);
     if (r < 0) {
         atomic_fetch_add(&c->locked, 1);
         return give_blind(c, &boundary, CAUSE_LOCKED, ret);
     }
     c->link->ops->ask(c->link, &boundary, deadline_ns, &answer, &cause);
-    return unlock(c, "ask", options_give_answer(&answer, cause, ret));
+    return handle_leave(c, "ask", options_give_answer(&answer, cause, ret));
 }
 
 int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *component)
@@ -332,24 +315,24 @@ int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *component)
     in.component = component;
     if (force == 0 || options_boundary(&in, &b) < 0)
         return ERR_INVALID;
-    r = enter(c, &deadline_ns);
+    r = handle_enter(c, &deadline_ns);
     if (r < 0)
         return r;
     r = options_is_forced(c->options.stage_end, b.force) ? c->link->ops->forced(c->link, &b)
                                                          : ERR_BAD_STATE;
-    return unlock(c, "forced", r);
+    return handle_leave(c, "forced", r);
 }
 
 int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated, uint64_t us)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r =
-        reserved == DLO_MISSING || allocated == DLO_MISSING ? ERR_INVALID : enter(c, &deadline_ns);
+    int r = reserved == DLO_MISSING || allocated == DLO_MISSING ? ERR_INVALID
+                                                                : handle_enter(c, &deadline_ns);
 
     if (r < 0)
         return r;
-    return unlock(c, "released", c->link->ops->released(c->link, reserved, allocated, us));
+    return handle_leave(c, "released", c->link->ops->released(c->link, reserved, allocated, us));
 }
 
 int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret)
@@ -361,31 +344,31 @@ int32_t dlo_get_info(struct dlo_client *c, struct dlo_info *ret)
 
     if (!ret)
         return ERR_INVALID;
-    r = enter(c, &deadline_ns);
+    r = handle_enter(c, &deadline_ns);
     if (r < 0)
         return r;
     c->link->ops->describe(c->link, &info);
     info.local[CAUSE_LOCKED] += atomic_load(&c->locked);
-    return unlock(c, "info", options_give_info(&info, ret));
+    return handle_leave(c, "info", options_give_info(&info, ret));
 }
 
 int32_t dlo_get_cap(struct dlo_client *c, uint64_t total_bytes, uint64_t *ret_cap)
 {
     _keep_errno_;
     uint64_t deadline_ns;
-    int r = ret_cap ? enter(c, &deadline_ns) : ERR_INVALID;
+    int r = ret_cap ? handle_enter(c, &deadline_ns) : ERR_INVALID;
 
     if (r < 0)
         return r;
     *ret_cap = c->link->ops->cap(c->link, total_bytes);
-    return unlock(c, "cap", 0);
+    return handle_leave(c, "cap", 0);
 }
 
 const char *dlo_last_error(const struct dlo_client *c)
 {
     if (!c)
         return open_error;
-    return is_inherited(c) ? error_text(ERR_FORKED) : c->error;
+    return handle_is_inherited(c) ? error_text(ERR_FORKED) : c->error;
 }
 
 int32_t dlo_find_socket(const char *gpu_uuid, char *ret, size_t ret_size)

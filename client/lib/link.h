@@ -11,8 +11,20 @@
 
 #include "client/lib/options.h"
 #include "proto/base/answer.h"
+#include "proto/wire/wire.h"
 
 struct link;
+
+/* What a thread that waits sees when it looks at the link. */
+struct link_look {
+    int fd;           /* readable when there is more to see; -1: none */
+    uint64_t next_ns; /* look again by then (R28) */
+    bool has_reclaim; /* to be carried out by whom looked (R23) */
+    uint64_t call, bytes;
+    bool has_waited; /* the call of `oom` has ended */
+    struct wire_wait_end waited;
+    uint64_t held_ns; /* R24: it may take so long; 0: not told yet */
+};
 
 struct link_ops {
     void (*free)(struct link *l);
@@ -28,6 +40,15 @@ struct link_ops {
                 enum cause *ret_cause);
     int (*forced)(struct link *l, const struct boundary *b);
     int (*released)(struct link *l, uint64_t reserved, uint64_t allocated, uint64_t us);
+    /* R24: begins; 0, or ERR_NO_DAEMON where nobody can help, which is no fault. Sets how long it
+     * takes at most. look tells of its end; abandon, where that took too long. */
+    int (*oom)(struct link *l, uint64_t need_bytes, uint64_t deadline_ns, uint64_t *ret_wait_ns);
+    void (*abandon)(struct link *l);
+    /* R21: an idle wait begins or ends; the daemon is told now or as soon as it is there. */
+    void (*idle)(struct link *l, enum phase phase, uint64_t deadline_ns);
+    void (*look)(struct link *l, struct link_look *ret);
+    void (*reclaimed)(struct link *l, uint64_t call, enum refusal refusal, uint64_t reserved,
+                      uint64_t allocated, uint64_t us);
     uint64_t (*cap)(struct link *l, uint64_t total_bytes);   /* MISSING where there is none */
     void (*describe)(struct link *l, struct dlo_info *info); /* info is zero but for size */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/need.h"
 #include "daemon/policy/policy.h"
 #include "proto/base/error.h"
 
@@ -17,6 +18,7 @@ struct local {
     struct policy_session session;
     enum policy wanted_policy; /* of the options */
     struct list replicas;
+    struct need need;
 };
 
 static struct entry *entry_of_stager(struct stager *s)
@@ -185,9 +187,48 @@ int local_warmup(struct local *l, enum phase phase)
     return policy_warmup(&l->session, phase);
 }
 
-int local_busy(struct local *l, enum phase phase)
+/* In a bracket it shows what it needs. */
+static void show_need(struct local *l, struct opt_u64 reserved)
 {
-    return policy_busy(&l->session, phase);
+    if (reserved.has && l->session.state.busy)
+        need_shown(&l->need, reserved.v);
+}
+
+int local_busy(struct local *l, enum phase phase, struct opt_u64 *need, struct opt_u64 *reserved,
+               struct opt_u64 *allocated)
+{
+    struct resume *s = &l->session.state;
+    uint64_t largest;
+    int r;
+
+    show_need(l, *reserved);
+    r = policy_busy(&l->session, phase);
+    if (r < 0)
+        return r;
+    if (phase == PHASE_END)
+        need_bracket_end(&l->need);
+    policy_report(&l->session, *reserved, *allocated);
+    if (!reserved->has || !allocated->has) {
+        *reserved = s->reserved;
+        *allocated = s->allocated;
+    }
+    largest = need_largest(&l->need);
+    if (!need->has && largest > 0 && reserved->has)
+        *need = opt_u64(bytes_sub_sat(largest, reserved->v));
+    if (need->has && reserved->has)
+        s->announced = opt_u64(bytes_add_sat(reserved->v, need->v));
+    return 0;
+}
+
+void local_vacated(struct local *l)
+{
+    policy_follow_bracket_end(&l->session);
+}
+
+void local_lacked(struct local *l, uint64_t bytes)
+{
+    if (l->session.state.busy)
+        need_shown(&l->need, bytes_add_sat(l->session.state.reserved.v, bytes));
 }
 
 void local_set_peak(struct local *l, uint64_t peak)
@@ -197,6 +238,7 @@ void local_set_peak(struct local *l, uint64_t peak)
 
 void local_released(struct local *l, uint64_t reserved, uint64_t allocated)
 {
+    show_need(l, opt_u64(reserved));
     policy_released(&l->session, reserved, allocated);
 }
 
@@ -209,6 +251,7 @@ void local_decide(struct local *l, const struct boundary *b, enum cause cause, s
 {
     struct policy_notice notice;
 
+    show_need(l, b->reserved);
     policy_decide(&l->settings, &l->session, b, NULL, NULL, ret, &notice);
     if (cause != CAUSE_NONE)
         l->session.state.counts.local[cause]++;
@@ -216,6 +259,7 @@ void local_decide(struct local *l, const struct boundary *b, enum cause cause, s
 
 void local_follow(struct local *l, const struct boundary *b, const struct answer *answer)
 {
+    show_need(l, b->reserved);
     policy_follow(&l->session, b, answer);
 }
 

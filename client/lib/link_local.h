@@ -61,7 +61,15 @@ struct list *local_replicas(struct local *l);
 
 /* R12, R21: ERR_BAD_STATE. */
 int local_warmup(struct local *l, enum phase phase) _must_check_;
-int local_busy(struct local *l, enum phase phase) _must_check_;
+
+/* What a request reports when it begins or ends; members that the host left out are filled in from
+ * what the session has shown (R24a). */
+int local_busy(struct local *l, enum phase phase, struct opt_u64 *need, struct opt_u64 *reserved,
+               struct opt_u64 *allocated) _must_check_;
+/* The daemon says that the end of the request releases. */
+void local_vacated(struct local *l);
+/* R24a: an allocation of so many bytes did not fit. */
+void local_lacked(struct local *l, uint64_t bytes);
 
 void local_set_peak(struct local *l, uint64_t peak);                         /* R11c */
 void local_released(struct local *l, uint64_t reserved, uint64_t allocated); /* R26 */

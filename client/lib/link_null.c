@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "proto/base/error.h"
+
 static void null_free(struct link *l)
 {
     free(l);
@@ -61,6 +63,35 @@ static int null_released(struct link *l, uint64_t reserved, uint64_t allocated, 
     return 0;
 }
 
+static int null_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
+                    uint64_t *ret_wait_ns)
+{
+    (void)l, (void)need_bytes, (void)deadline_ns, (void)ret_wait_ns;
+    return ERR_NO_DAEMON;
+}
+
+static void null_abandon(struct link *l)
+{
+    (void)l;
+}
+
+static void null_idle(struct link *l, enum phase phase, uint64_t deadline_ns)
+{
+    (void)l, (void)phase, (void)deadline_ns;
+}
+
+static void null_look(struct link *l, struct link_look *ret)
+{
+    (void)l;
+    *ret = (struct link_look){.fd = -1, .next_ns = UINT64_MAX};
+}
+
+static void null_reclaimed(struct link *l, uint64_t call, enum refusal refusal, uint64_t reserved,
+                           uint64_t allocated, uint64_t us)
+{
+    (void)l, (void)call, (void)refusal, (void)reserved, (void)allocated, (void)us;
+}
+
 static uint64_t null_cap(struct link *l, uint64_t total_bytes)
 {
     (void)l, (void)total_bytes;
@@ -83,6 +114,11 @@ static const struct link_ops null_ops = {
     .ask = null_ask,
     .forced = null_forced,
     .released = null_released,
+    .oom = null_oom,
+    .abandon = null_abandon,
+    .idle = null_idle,
+    .look = null_look,
+    .reclaimed = null_reclaimed,
     .cap = null_cap,
     .describe = null_describe,
 };

@@ -15,7 +15,12 @@ struct link_socket {
     struct link link;
     struct local *local;
     struct sync sync;
+    bool is_idle;             /* R21: the host is in an idle wait */
+    uint64_t idle_connection; /* the one that knows it (reconnect.successes); 0: none */
 };
+
+/* R28: an idle wait reconnects within 2 s. */
+#define LOOK_NS 2000000000ull
 
 static struct link_socket *socket_of(struct link *l)
 {
@@ -167,23 +172,161 @@ static struct opt_u64 number(uint64_t v)
     return v == DLO_MISSING ? opt_none() : opt_u64(v);
 }
 
+/* R24a: the begin of a request may wait on the daemon's side, and is to be back in time. */
+static uint64_t busy_wait_ns(const struct link_socket *k, uint64_t deadline_ns)
+{
+    return bytes_sub_sat(deadline_ns, k->sync.now_ns) / 5 * 4;
+}
+
+/* R21: the end of a request may be told to release. */
+static void vacate(struct link_socket *k, struct answer *ret)
+{
+    enum reason reason =
+        k->sync.reply.body == WIRE_DONE ? k->sync.reply.u.done.reason : REASON_NONE;
+
+    if (reason == REASON_NONE || local_mode(k->local) != MODE_ON)
+        return;
+    local_vacated(k->local);
+    *ret = (struct answer){
+        .decision = DECISION_RELEASE,
+        .would = DECISION_RELEASE,
+        .reason = reason,
+        .peak = local_state(k->local)->peak,
+        .session = local_view(k->local).session,
+        .n = local_state(k->local)->n,
+    };
+}
+
 static int socket_busy(struct link *l, enum phase phase, const struct dlo_report *report,
                        uint64_t deadline_ns, struct answer *ret)
 {
     struct link_socket *k = socket_of(l);
     enum cause why = sync_step(&k->sync, deadline_ns);
     const struct resume before = *local_state(k->local);
-    int r = local_busy(k->local, phase);
+    struct opt_u64 need = number(report->need), reserved = number(report->reserved);
+    struct opt_u64 allocated = number(report->allocated);
+    int r = local_busy(k->local, phase, &need, &reserved, &allocated);
 
     *ret = (struct answer){0};
     if (r < 0)
         return r;
     k->sync.request.op = WIRE_BUSY;
     k->sync.request.u.busy.phase = phase;
-    k->sync.request.u.busy.need = number(report->need);
-    k->sync.request.u.busy.reserved = number(report->reserved);
-    k->sync.request.u.busy.allocated = number(report->allocated);
-    return tell(k, why, &before, deadline_ns);
+    k->sync.request.u.busy.need = need;
+    k->sync.request.u.busy.reserved = reserved;
+    k->sync.request.u.busy.allocated = allocated;
+    k->sync.request.u.busy.wait_ns =
+        phase == PHASE_BEGIN ? opt_u64(busy_wait_ns(k, deadline_ns)) : opt_none();
+    k->sync.reply.body = WIRE_BODY_UNKNOWN;
+    r = tell(k, why, &before, deadline_ns);
+    if (r == 0 && why == CAUSE_NONE && phase == PHASE_END)
+        vacate(k, ret);
+    return r;
+}
+
+/* ---- room on the device (R21, R23, R24) ---- */
+
+static int socket_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
+                      uint64_t *ret_wait_ns)
+{
+    struct link_socket *k = socket_of(l);
+    enum cause why = sync_step(&k->sync, deadline_ns);
+    const struct resume *state = local_state(k->local);
+
+    local_lacked(k->local, need_bytes);
+    if (why != CAUSE_NONE || k->sync.wait_seq != 0 || !(k->sync.welcome.features & FEATURE_RECLAIM))
+        return ERR_NO_DAEMON;
+    k->sync.request.op = WIRE_OOM;
+    k->sync.request.u.oom.need = need_bytes;
+    k->sync.request.u.oom.reserved = state->reserved;
+    k->sync.request.u.oom.allocated = state->allocated;
+    *ret_wait_ns = k->sync.welcome.oom_wait_ns;
+    return sync_begin(&k->sync) == CAUSE_NONE ? 0 : ERR_NO_DAEMON;
+}
+
+static void socket_abandon(struct link *l)
+{
+    sync_abandon(&socket_of(l)->sync);
+}
+
+/* Tells of an idle wait that this connection does not know of. */
+static void tell_idle(struct link_socket *k, uint64_t deadline_ns)
+{
+    struct sync *s = &k->sync;
+
+    if (k->idle_connection == s->reconnect.successes || !(s->welcome.features & FEATURE_RECLAIM))
+        return;
+    s->request.op = WIRE_IDLE;
+    s->request.u.idle.phase = PHASE_BEGIN;
+    s->request.u.idle.background = false;
+    if (sync_call(s, deadline_ns) == CAUSE_NONE)
+        k->idle_connection = s->reconnect.successes;
+}
+
+static void socket_idle(struct link *l, enum phase phase, uint64_t deadline_ns)
+{
+    struct link_socket *k = socket_of(l);
+    bool is_up = sync_step(&k->sync, deadline_ns) == CAUSE_NONE;
+
+    k->is_idle = phase == PHASE_BEGIN;
+    k->sync.reclaim.call = phase == PHASE_BEGIN ? 0 : k->sync.reclaim.call; /* an old one */
+    if (k->is_idle && is_up) {
+        tell_idle(k, deadline_ns);
+    } else if (!k->is_idle && is_up && k->idle_connection == k->sync.reconnect.successes) {
+        k->sync.request.op = WIRE_IDLE;
+        k->sync.request.u.idle.phase = PHASE_END;
+        k->sync.request.u.idle.background = false;
+        if (sync_call(&k->sync, deadline_ns) != CAUSE_NONE)
+            k->sync.is_dirty = true;
+    }
+    if (!k->is_idle)
+        k->idle_connection = 0;
+}
+
+static void socket_look(struct link *l, struct link_look *ret)
+{
+    struct link_socket *k = socket_of(l);
+    struct sync *s = &k->sync;
+    enum cause why;
+
+    reconnect_hasten(&s->reconnect, LOOK_NS, conn_now_ns());
+    why = sync_step(s, 0);
+    if (why == CAUSE_NONE && k->is_idle)
+        tell_idle(k, s->now_ns + s->options->deadline_ns);
+    *ret = (struct link_look){
+        .fd = s->fd,
+        .next_ns = s->reconnect.state == RECONNECT_UP ? UINT64_MAX : s->reconnect.next_ns,
+        .has_reclaim = s->reclaim.call != 0 && s->now_ns < s->reclaim_until_ns,
+        .call = s->reclaim.call,
+        .bytes = s->reclaim.bytes,
+        .has_waited = s->has_waited,
+        .waited = s->waited,
+        .held_ns = s->held_ns,
+    };
+    s->reclaim.call = 0; /* whoever looks carries it out */
+    s->has_waited = false;
+    s->held_ns = 0;
+}
+
+static void socket_reclaimed(struct link *l, uint64_t call, enum refusal refusal, uint64_t reserved,
+                             uint64_t allocated, uint64_t us)
+{
+    struct link_socket *k = socket_of(l);
+    enum cause why = sync_step(&k->sync, 0);
+
+    if (refusal == REFUSAL_NONE)
+        local_released(k->local, reserved, allocated);
+    if (why != CAUSE_NONE) {
+        k->sync.is_dirty = true;
+        return;
+    }
+    k->sync.request.op = WIRE_RECLAIMED;
+    k->sync.request.u.reclaimed.call = call;
+    k->sync.request.u.reclaimed.refusal = refusal;
+    k->sync.request.u.reclaimed.reserved = refusal ? opt_none() : opt_u64(reserved);
+    k->sync.request.u.reclaimed.allocated = refusal ? opt_none() : opt_u64(allocated);
+    k->sync.request.u.reclaimed.us = us;
+    sync_push(&k->sync);
 }
 
 static void push_ask(struct link_socket *k, enum cause why, const struct boundary *b)
@@ -215,6 +358,7 @@ static void socket_ask(struct link *l, const struct boundary *b, uint64_t deadli
         return;
     }
     if (why == CAUSE_NONE) {
+        k->sync.reclaim.call = 0; /* this boundary is told what there is to do */
         k->sync.request.op = WIRE_ASK;
         k->sync.request.u.ask = *b;
         why = sync_call(&k->sync, deadline_ns);
@@ -316,6 +460,11 @@ static const struct link_ops socket_ops = {
     .ask = socket_ask,
     .forced = socket_forced,
     .released = socket_released,
+    .oom = socket_oom,
+    .abandon = socket_abandon,
+    .idle = socket_idle,
+    .look = socket_look,
+    .reclaimed = socket_reclaimed,
     .cap = socket_cap,
     .describe = socket_describe,
 };

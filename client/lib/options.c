@@ -154,6 +154,8 @@ int options_read(const struct dlo_options *in, struct options *ret, char *text, 
     o.world = all.world;
     o.read_memory = all.read_memory;
     o.read_memory_arg = all.read_memory_arg;
+    o.release = all.release;
+    o.release_arg = all.release_arg;
     o.log = all.log;
     o.log_arg = all.log_arg;
     *ret = o;
@@ -237,6 +239,18 @@ int options_give_answer(const struct answer *a, enum cause cause, struct dlo_ans
 
     out.fields = fields;
     return give_struct(ret, &out, sizeof(out));
+}
+
+int options_give_room(const struct wire_wait_end *end, struct dlo_room *ret)
+{
+    const struct dlo_room room = {
+        .size = sizeof(room),
+        .end = (int32_t)end->end,
+        .freed = end->freed,
+        .free = end->free.has ? end->free.v : DLO_MISSING,
+    };
+
+    return give_struct(ret, &room, sizeof(room));
 }
 
 int options_give_info(const struct dlo_info *info, struct dlo_info *ret)

@@ -31,6 +31,8 @@ struct options {
     void *read_memory_arg;
     dlo_log_fn log;
     void *log_arg;
+    dlo_release_fn release;
+    void *release_arg;
 };
 
 /* Checks and copies; in may be NULL. DLO_MODE is read here. 0, or a DLO_ERR_* with a sentence in
@@ -51,6 +53,7 @@ int options_report(const struct dlo_report *in, struct dlo_report *ret) _must_ch
 /* Writes what the caller's size has room for, and leaves that size. ERR_INVALID as above. */
 int options_give_answer(const struct answer *a, enum cause cause,
                         struct dlo_answer *ret) _must_check_;
+int options_give_room(const struct wire_wait_end *end, struct dlo_room *ret) _must_check_;
 int options_give_info(const struct dlo_info *info, struct dlo_info *ret) _must_check_;
 
 /* One line to the host's log function, where there is one. */

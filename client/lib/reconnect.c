@@ -40,6 +40,12 @@ enum reconnect_action reconnect_poll(struct reconnect *r, uint64_t now_ns)
     }
 }
 
+void reconnect_hasten(struct reconnect *r, uint64_t within_ns, uint64_t now_ns)
+{
+    if (r->state == RECONNECT_DOWN)
+        r->next_ns = bytes_min(r->next_ns, now_ns + within_ns);
+}
+
 void reconnect_synced(struct reconnect *r)
 {
     r->state = RECONNECT_UP;

@@ -46,6 +46,9 @@ void reconnect_init(struct reconnect *r, uint64_t seed);
 
 enum reconnect_action reconnect_poll(struct reconnect *r, uint64_t now_ns) _must_check_;
 
+/* R28: a host that waits is to be found again soon: the next connect comes within so long. */
+void reconnect_hasten(struct reconnect *r, uint64_t within_ns, uint64_t now_ns);
+
 /* The handshake is complete. */
 void reconnect_synced(struct reconnect *r);
 

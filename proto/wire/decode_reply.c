@@ -36,6 +36,7 @@ static bool welcome_parse(const Dlo__Wire__Welcome *m, struct wire_welcome *ret)
     ret->min_free = m->min_free;
     ret->policy = (enum policy)term_or_none(policy_terms, m->policy);
     ret->allow_never = m->allow_never != 0;
+    ret->oom_wait_ns = m->oom_wait_ns;
     return term_known(mode_terms, m->mode) &&
            fractions_finite(m->margin, m->cap_fraction, m->min_free);
 }

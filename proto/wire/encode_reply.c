@@ -73,6 +73,7 @@ static size_t welcome_encode(Dlo__Wire__Reply *m, const struct wire_welcome *w, 
     PUT(&welcome, min_free, w->min_free);
     PUT(&welcome, policy, w->policy);
     PUT(&welcome, allow_never, w->allow_never);
+    PUT(&welcome, oom_wait_ns, w->oom_wait_ns);
     m->body_case = DLO__WIRE__REPLY__BODY_WELCOME;
     m->welcome = &welcome;
     return pack(m, out);

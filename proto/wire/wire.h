@@ -154,6 +154,7 @@ struct wire_welcome {
     double margin, cap_fraction, min_free;
     enum policy policy;
     bool allow_never;
+    uint64_t oom_wait_ns;
 };
 
 struct wire_daemon {

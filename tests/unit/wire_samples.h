@@ -241,6 +241,7 @@ static inline void fill_welcome(struct wire_welcome *w)
     w->min_free = 0.05;
     w->policy = POLICY_ALWAYS;
     w->allow_never = true;
+    w->oom_wait_ns = big();
 }
 
 static inline void fill_reply(struct wire_reply *r, enum wire_body body, bool full)

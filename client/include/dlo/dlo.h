@@ -125,9 +125,9 @@ enum {
 /* Bits of dlo_options.features. */
 enum {
     DLO_FEATURE_BRACKETS = 1, /* the worker marks its requests with dlo_busy_begin and _end (R21) */
-    DLO_FEATURE_RECLAIM = 2,  /* planned, as are the following */
-    DLO_FEATURE_BACKGROUND = 4,
-    DLO_FEATURE_PARTIAL = 8
+    DLO_FEATURE_RECLAIM = 2,  /* of a daemon: it can ask for room and be asked (R20 to R24) */
+    DLO_FEATURE_BACKGROUND = 4, /* planned */
+    DLO_FEATURE_PARTIAL = 8     /* its release function can give back a part of the cache (R31) */
 };
 
 /* Levels of the log function, as in syslog. This version logs at DEBUG only. */
@@ -161,6 +161,13 @@ struct dlo_client;
  * library with the same handle. */
 typedef int32_t (*dlo_read_memory_fn)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
 
+/* Empties the worker's allocator cache, or, where the worker can give back a part
+ * (DLO_FEATURE_PARTIAL), at least so many bytes of it: 0 with what the allocator holds afterwards
+ * written, anything else where it could not. Called inside dlo_idle_wait and dlo_oom, on the thread
+ * that called them, with the handle not locked. */
+typedef int32_t (*dlo_release_fn)(void *arg, uint64_t bytes, uint64_t *ret_reserved,
+                                  uint64_t *ret_allocated);
+
 /* Takes one line of the log: printable ASCII without a line end, valid during the call. Called with
  * the handle locked: it must not call the library with the same handle. */
 typedef void (*dlo_log_fn)(void *arg, int32_t level, const char *text);
@@ -183,12 +190,14 @@ struct dlo_options {
     void *read_memory_arg;
     dlo_log_fn log; /* NULL: silent */
     void *log_arg;
+    dlo_release_fn release; /* NULL: the worker cannot be asked between its boundaries (R23) */
+    void *release_arg;
 };
 
 #define DLO_OPTIONS_INIT                                                                           \
     {                                                                                              \
         sizeof(struct dlo_options), NULL, NULL, NULL, 0, 0, 0, 0, -1.0, 0, NULL, 0, 0, NULL, NULL, \
-            NULL, NULL                                                                             \
+            NULL, NULL, NULL, NULL                                                                 \
     }
 
 /* What a worker knows at a component boundary. Start from DLO_BOUNDARY_INIT: all missing.
@@ -343,7 +352,13 @@ DLO_API int32_t dlo_warmup_end(struct dlo_client *c);
 
 /* R21. Brackets one request, for handles with DLO_FEATURE_BRACKETS. report may be NULL.
  * The end of a request is a boundary too: where ret is not NULL it is filled like that of dlo_ask.
- * decision 0 means that there is nothing to do, which in this version is always so.
+ * decision 0 means that there is nothing to do; DLO_DECISION_RELEASE, with reason reclaim or
+ * neighbour_need, that another worker needs what this one keeps: release, then dlo_released. Pass
+ * ret where you can do that.
+ * The begin makes room before the work starts (R24a): where what this worker's requests need, which
+ * the library learns from its reports, is not free, others are asked, for at most 200 ms and 4/5 of
+ * the deadline. report->need and the rest may be left out: then what was learned and the last
+ * report count.
  * Errors: DLO_ERR_BAD_STATE (no brackets declared, a second begin, an end without one),
  * DLO_ERR_INVALID, DLO_ERR_TIMEOUT, DLO_ERR_FORKED. Blocks: at most the deadline. */
 DLO_API int32_t dlo_busy_begin(struct dlo_client *c, const struct dlo_report *report);
@@ -374,6 +389,53 @@ DLO_API int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *comp
  * DLO_ERR_FORKED. Blocks: as dlo_forced. */
 DLO_API int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated,
                              uint64_t us);
+
+/* How a call that waited for memory ended (R24). */
+enum {
+    DLO_END_COVERED = 1,    /* a fresh sample shows that it fits now */
+    DLO_END_NOBODY = 2,     /* nobody is left who could make room */
+    DLO_END_DEADLINE = 3,   /* others did not make it in time */
+    DLO_END_UNVERIFIED = 4, /* the daemon has no sample of the device */
+    DLO_END_SHADOW = 5,     /* R30: nobody is asked */
+    DLO_END_LOCAL = 6       /* no daemon to ask, or it went away */
+};
+
+struct dlo_room {
+    size_t size;
+    int32_t end;    /* DLO_END_* */
+    int32_t unused; /* 0 */
+    uint64_t freed; /* bytes, for this call, by the other workers' reports */
+    uint64_t free;  /* of the device, by the sample that decided; DLO_MISSING: none */
+};
+
+#define DLO_ROOM_INIT                                                                              \
+    {                                                                                              \
+        sizeof(struct dlo_room), 0, 0, 0, DLO_MISSING                                              \
+    }
+
+/* R24, R24b. Asks the other workers of the device to make room for `need_bytes`, at a boundary of
+ * this worker: after a load has failed for lack of memory, was undone and the cache was released,
+ * or before a load that does not fit. Then the load is tried (again), once, whatever the answer
+ * says. ret may be NULL; set ret->size first (DLO_ROOM_INIT). Meanwhile options.release may be
+ * called, for somebody else's need. Errors: DLO_ERR_INVALID, DLO_ERR_TIMEOUT, DLO_ERR_FORKED. That
+ * nobody can help is no error. Blocks: not at all without a daemon, or where the room is there or
+ * nobody could make it; else until there is room, at most what the daemon's oom_wait says (5 s) and
+ * 250 ms, or, while a dead worker's memory is still held or a slow release is waited for, its
+ * dead_wait (20 s). Threads: any; the handle is not locked while it waits, and a second call at the
+ * same time is answered at once. */
+DLO_API int32_t dlo_oom(struct dlo_client *c, uint64_t need_bytes, struct dlo_room *ret);
+
+/* R21. Waits until the descriptor is readable (or at its end), or for timeout_ms (-1: for ever),
+ * as poll(2) does; meanwhile, and only then, the worker may be asked to release its cache, which is
+ * done by options.release on this thread. Call it where the worker waits for its next work, with
+ * nothing of its own running on the device. fd -1: only the time. *ret_ready (may be NULL) is 1
+ * where fd is readable. Without a release function, a daemon, or in mode off it is poll alone.
+ * Errors: DLO_ERR_INVALID (no handle), DLO_ERR_IO (poll failed; errno says why). A signal ends the
+ * wait early, with *ret_ready 0. Blocks: as said, plus what options.release takes, plus the
+ * deadline for telling the daemon. Threads: one at a time per handle. Fork: in a child it is poll
+ * alone. */
+DLO_API int32_t dlo_idle_wait(struct dlo_client *c, int32_t fd, int64_t timeout_ms,
+                              int32_t *ret_ready);
 
 /* The state of the handle, from this process alone: the daemon is not asked, but a reconnect takes
  * its step as in every call. Set ret->size first (DLO_INFO_INIT).
@@ -411,6 +473,7 @@ DLO_API const char *dlo_strerror(int32_t code);
 DLO_API const char *dlo_decision_name(int32_t decision);
 DLO_API const char *dlo_reason_name(int32_t reason);
 DLO_API const char *dlo_cause_name(int32_t cause);
+DLO_API const char *dlo_end_name(int32_t end);
 
 /* The version of this library, "0.1.0". */
 DLO_API const char *dlo_version(void);
