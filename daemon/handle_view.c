@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/room.h"
 #include "proto/base/error.h"
 
 static void fill_daemon(const struct service *v, struct wire_daemon *d)
@@ -77,6 +78,7 @@ static void fill_row(const struct session *s, struct wire_row *row)
         .proof = s->proof.shown,
         .habit = p->habit.kind,
         .cure = p->habit.cure,
+        .room = room_of(s),
     };
     if (row->proof.releases > 0)
         row->proof.age_ns = v->now_ns - s->proof.last_ns;

@@ -191,6 +191,21 @@ void room_act(struct service *v)
     v->is_acting = false;
 }
 
+struct room room_of(const struct session *s)
+{
+    const struct arbiter *a = &s->service->arbiter;
+    const struct tenant *t = &s->tenant;
+
+    return (struct room){
+        .readiness = tenant_readiness(a, t),
+        .claim_bytes = tenant_claim(t),
+        .asked_event = t->reclaim.event,
+        .is_late = s->service->now_ns < t->late_until_ns,
+        .need_bytes = tenant_unmet_need(t),
+        .waits_bytes = t->wait.kind == WAIT_NONE ? 0 : t->wait.bytes,
+    };
+}
+
 uint64_t room_due(const struct service *v)
 {
     return arbiter_due(&v->arbiter);

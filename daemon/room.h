@@ -25,6 +25,9 @@ struct session;
 struct trace_writer;
 void room_put_tenant(const struct session *s, struct trace_writer *w);
 
+/* For showing. */
+struct room room_of(const struct session *s);
+
 /* When room_act has something to do again at the latest, by service::now_ns; UINT64_MAX: only after
  * another event. */
 uint64_t room_due(const struct service *v);

@@ -108,6 +108,26 @@ static void print_proofs(const struct ctl_options *o, const struct ctl_status *s
     }
 }
 
+/* R20 to R24a: who could give what, when, and who needs it. A worker that is alone is not shown. */
+static void print_room(const struct ctl_options *o, const struct ctl_status *st)
+{
+    char claim[CTL_SIZE_TEXT], need[CTL_SIZE_TEXT], waits[CTL_SIZE_TEXT];
+
+    if (st->row_count < 2)
+        return;
+    printf("\n%7s  %-16s %12s  %-16s %12s %12s\n", "SESSION", "NAME", "COULD GIVE", "WHEN",
+           "WILL NEED", "WAITS FOR");
+    for (size_t i = 0; i < st->row_count; i++) {
+        const struct room *r = &st->rows[i].room;
+
+        printf("%7" PRIu64 "  %-16s %12s  %-16s %12s %12s%s%s\n", st->rows[i].session,
+               st->rows[i].name, ctl_size(o, opt_u64(r->claim_bytes), claim),
+               readiness_word((int)r->readiness), ctl_size(o, opt_u64(r->need_bytes), need),
+               ctl_size(o, opt_u64(r->waits_bytes), waits), r->asked_event ? "  asked" : "",
+               r->is_late ? "  late" : "");
+    }
+}
+
 static void print_table(const struct ctl_options *o, const struct ctl_status *st)
 {
     print_device(o, st);
@@ -122,6 +142,7 @@ static void print_table(const struct ctl_options *o, const struct ctl_status *st
     for (size_t i = 0; i < st->row_count; i++)
         print_row(o, &st->rows[i]);
     print_proofs(o, st);
+    print_room(o, st);
     printf("\nWARM-UP, SERVING, FORCED count releases; dlo-ctl explain SESSION says why\n");
 }
 

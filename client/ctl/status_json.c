@@ -154,6 +154,17 @@ static json_t *proof_object(const struct proof *p)
     return o;
 }
 
+/* R20 to R24a */
+static void put_room(json_t *o, const struct room *r)
+{
+    put(o, "readiness", json_string(readiness_word((int)r->readiness)));
+    put(o, "claim", number(r->claim_bytes));
+    put(o, "asked", r->asked_event ? number(r->asked_event) : json_null());
+    put(o, "late", json_boolean(r->is_late));
+    put(o, "need", number(r->need_bytes));
+    put(o, "waits", number(r->waits_bytes));
+}
+
 static json_t *row_object(const struct wire_row *row)
 {
     json_t *o = json_object();
@@ -171,6 +182,7 @@ static json_t *row_object(const struct wire_row *row)
     put(o, "proof", proof_object(&row->proof));
     put(o, "habit", row->habit ? json_string(habit_word((int)row->habit)) : json_null());
     put(o, "cure", row->cure ? json_string(cure_word((int)row->cure)) : json_null());
+    put_room(o, &row->room);
     put(o, "last", answer_object(row));
     return o;
 }

@@ -74,6 +74,13 @@ static inline bool proof_is_empty(const struct proof *p)
     return p->freed.has && p->cached.has && proof_gave_nothing(p->freed.v, p->cached.v);
 }
 
+/* R20 to R24a, for showing: what a session could give others, and needs of them. */
+struct room {
+    enum readiness readiness;
+    uint64_t claim_bytes, asked_event, need_bytes, waits_bytes;
+    bool is_late;
+};
+
 /* R29: absolute state that a client registers again; a fresh session has all of it zero. */
 struct resume {
     uint64_t peak, n;

@@ -87,6 +87,16 @@ static void proof_parse(const Dlo__Wire__Proof *m, struct proof *ret)
     ret->age_ns = m->age_ns;
 }
 
+static void room_parse(const Dlo__Wire__Room *m, struct room *ret)
+{
+    ret->readiness = (enum readiness)term_or_none(readiness_terms, m->readiness);
+    ret->claim_bytes = m->claim;
+    ret->asked_event = m->asked;
+    ret->is_late = m->late != 0;
+    ret->need_bytes = m->need;
+    ret->waits_bytes = m->waits;
+}
+
 static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -104,6 +114,8 @@ static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)
     ret->budget = GET_OPT(m, budget);
     ret->habit = (enum habit_kind)term_or_none(habit_terms, m->habit);
     ret->cure = (enum cure)term_or_none(cure_terms, m->cure);
+    if (m->room)
+        room_parse(m->room, &ret->room);
     if (m->proof)
         proof_parse(m->proof, &ret->proof);
     if (m->state && !state_parse(m->state, &ret->state))

@@ -16,6 +16,7 @@ struct row_memory {
     Dlo__Wire__Counts counts;
     Dlo__Wire__Answer last;
     Dlo__Wire__Proof proof;
+    Dlo__Wire__Room room;
 };
 
 struct status_memory {
@@ -195,6 +196,17 @@ static void proof_fill(Dlo__Wire__Proof *m, const struct proof *p)
     PUT(m, age_ns, p->age_ns);
 }
 
+static void room_fill(Dlo__Wire__Room *m, const struct room *r)
+{
+    dlo__wire__room__init(m);
+    PUT(m, readiness, r->readiness);
+    PUT(m, claim, r->claim_bytes);
+    PUT(m, asked, r->asked_event);
+    PUT(m, late, r->is_late);
+    PUT(m, need, r->need_bytes);
+    PUT(m, waits, r->waits_bytes);
+}
+
 static void row_fill(struct row_memory *memory, const struct wire_row *row)
 {
     Dlo__Wire__SessionRow *m = &memory->row;
@@ -220,6 +232,8 @@ static void row_fill(struct row_memory *memory, const struct wire_row *row)
     PUT(m, last_age_ns, row->last_age_ns);
     PUT(m, habit, row->habit);
     PUT(m, cure, row->cure);
+    room_fill(&memory->room, &row->room);
+    m->room = &memory->room;
     if (row->proof.releases != 0) {
         proof_fill(&memory->proof, &row->proof);
         m->proof = &memory->proof;

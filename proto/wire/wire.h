@@ -193,6 +193,7 @@ struct wire_row {
     struct proof proof; /* proof.releases == 0: none yet */
     enum habit_kind habit;
     enum cure cure; /* R27 */
+    struct room room;
 };
 
 struct wire_status {

@@ -175,6 +175,12 @@ static void same_row(const struct wire_row *a, const struct wire_row *b)
     same_state(&a->state, &b->state);
     same_answer(&a->last, &b->last);
     SAME_TEXT(component);
+    SAME(room.readiness);
+    SAME(room.claim_bytes);
+    SAME(room.asked_event);
+    SAME(room.is_late);
+    SAME(room.need_bytes);
+    SAME(room.waits_bytes);
     SAME(last_age_ns);
     SAME(staged_bytes);
     SAME(stager_count);

@@ -5,7 +5,7 @@ Nothing else: what the names mean stands in dlo.h. A test compares every number,
 here with what a C compiler makes of the header.
 """
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 MISSING = 2**64 - 1
 DEADLINE_MS_DEFAULT = 250
@@ -54,6 +54,15 @@ CAUSE_REFUSED = 5
 CAUSE_LOCKED = 6
 
 FEATURE_BRACKETS = 1
+FEATURE_RECLAIM = 2
+FEATURE_PARTIAL = 8
+
+END_COVERED = 1
+END_NOBODY = 2
+END_DEADLINE = 3
+END_UNVERIFIED = 4
+END_SHADOW = 5
+END_LOCAL = 6
 
 FIELD_CACHED = 1
 FIELD_FREE = 2
@@ -70,6 +79,7 @@ INFO_COUNTS = 16
 SOCKET_PATH_SIZE = 108
 
 read_memory_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_uint64), POINTER(c_uint64))
+release_fn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
 log_fn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 
 
@@ -105,6 +115,8 @@ class dlo_options(Sized):
         ("read_memory_arg", c_void_p),
         ("log", log_fn),
         ("log_arg", c_void_p),
+        ("release", release_fn),
+        ("release_arg", c_void_p),
     ]
 
     def __init__(self, **values):
@@ -162,6 +174,17 @@ class dlo_report(Sized):
     ]
 
 
+class dlo_room(Sized):
+    missing = ("free",)
+    _fields_ = [
+        ("size", c_size_t),
+        ("end", c_int32),
+        ("unused", c_int32),
+        ("freed", c_uint64),
+        ("free", c_uint64),
+    ]
+
+
 class dlo_info(Sized):
     _fields_ = [
         ("size", c_size_t),
@@ -192,7 +215,7 @@ class dlo_info(Sized):
     ]
 
 
-STRUCTS = (dlo_options, dlo_boundary, dlo_answer, dlo_report, dlo_info)
+STRUCTS = (dlo_options, dlo_boundary, dlo_answer, dlo_report, dlo_room, dlo_info)
 
 # name: (result, arguments). A handle is an opaque pointer.
 PROTOTYPES = {
@@ -208,6 +231,8 @@ PROTOTYPES = {
     "dlo_ask": (c_int32, (c_void_p, POINTER(dlo_boundary), POINTER(dlo_answer))),
     "dlo_forced": (c_int32, (c_void_p, c_int32, c_char_p)),
     "dlo_released": (c_int32, (c_void_p, c_uint64, c_uint64, c_uint64)),
+    "dlo_oom": (c_int32, (c_void_p, c_uint64, POINTER(dlo_room))),
+    "dlo_idle_wait": (c_int32, (c_void_p, c_int32, c_int64, POINTER(c_int32))),
     "dlo_get_info": (c_int32, (c_void_p, POINTER(dlo_info))),
     "dlo_get_cap": (c_int32, (c_void_p, c_uint64, POINTER(c_uint64))),
     "dlo_last_error": (c_char_p, (c_void_p,)),
@@ -217,6 +242,7 @@ PROTOTYPES = {
     "dlo_decision_name": (c_char_p, (c_int32,)),
     "dlo_reason_name": (c_char_p, (c_int32,)),
     "dlo_cause_name": (c_char_p, (c_int32,)),
+    "dlo_end_name": (c_char_p, (c_int32,)),
     "dlo_version": (c_char_p, ()),
 }
 

@@ -56,6 +56,17 @@ class Answer:
     n: int
 
 
+@dataclass(frozen=True)
+class Room:
+    """How a call that waited for memory ended (R24). end: "covered", "nobody", "deadline",
+    "unverified", "shadow" or "local". freed: bytes, for this call, by the other workers' reports;
+    free: of the device, by the sample that decided, None where there was none."""
+
+    end: str
+    freed: int
+    free: Optional[int]
+
+
 def _word(function, number):
     return function(number).decode() if number else ""
 
@@ -109,6 +120,21 @@ def _text(value):
     return None if value is None else str(value).encode()
 
 
+def _release_function(release):
+    """As a function for C; the object must live as long as the handle."""
+    if release is None:
+        return _abi.release_fn()
+
+    def call(_, bytes_, ret_reserved, ret_allocated):
+        try:
+            ret_reserved[0], ret_allocated[0] = (_number("reserved", n) for n in release(bytes_))
+        except Exception:  # it could not: the daemon is told, and asks somebody else
+            return -1
+        return 0
+
+    return _abi.release_fn(call)
+
+
 class Client:
     """Opens a handle, as dlo_open of dlo.h says. Without a daemon that succeeds too.
 
@@ -116,7 +142,9 @@ class Client:
     gpu_uuid: "GPU-..." to find it by; mode: "off", "shadow", "on" ($DLO_MODE wins); deadline_ms: of
     each call; policy: "learned", "fixed", "always", "never"; stage_end: "force" or "advise";
     min_free: fraction of total kept free; features: FEATURE_* of dlo._abi; group, rank, world: of
-    workers that act together.
+    workers that act together. release(bytes): empties the cache, or at least so many bytes of it where
+    a part can be given back, and returns (reserved, allocated) of afterwards; it is called inside
+    idle_wait and oom alone, on the thread that called them, and may raise where it could not.
 
     Raises DloError, ValueError (a word or number that cannot be), and LibraryError where the C
     library is missing. Blocks: every call at most the deadline. Threads: any, the handle is locked
@@ -124,8 +152,10 @@ class Client:
     The handle is closed by close(), at the end of a `with`, or when the object is collected."""
 
     def __init__(self, *, name=None, socket=None, gpu_uuid=None, mode=None, deadline_ms=None,
-                 policy=None, stage_end=None, min_free=None, features=0, group=None, rank=0, world=0):
+                 policy=None, stage_end=None, min_free=None, features=0, group=None, rank=0, world=0,
+                 release=None):
         self._library = _library.load()
+        self._release = _release_function(release)
         options = _abi.dlo_options(
             name=_text(name),
             socket=_text(socket),
@@ -138,7 +168,8 @@ class Client:
             features=features,
             group=_text(group),
             rank=rank,
-            world=world)
+            world=world,
+            release=self._release)
         handle = ctypes.c_void_p()
         code = self._library.dlo_open(ctypes.byref(options), ctypes.byref(handle))
         if code < 0:
@@ -232,6 +263,25 @@ class Client:
         the daemon."""
         self._check(self._library.dlo_forced(self._open_handle(), _choice("force", force, FORCES),
                                              _text(component)))
+
+    def oom(self, need):
+        """R24. Asks others to make room for `need` bytes: after a load ran out of memory, was undone
+        and the cache was released, or before a load that does not fit. Returns a Room. Blocks until
+        there is room or nobody is left to make it, at most 5 s (20 s for a dead worker's memory)."""
+        room = _abi.dlo_room()
+        self._check(self._library.dlo_oom(self._open_handle(), _number("need", need),
+                                          ctypes.byref(room)))
+        return Room(end=_word(self._library.dlo_end_name, room.end), freed=room.freed,
+                    free=None if room.free == _abi.MISSING else room.free)
+
+    def idle_wait(self, fd=-1, timeout=None):
+        """R21. Waits until the descriptor is readable, or for so many seconds, as select does; meanwhile
+        this worker may be asked to release its cache. Returns whether fd is readable."""
+        ready = ctypes.c_int32()
+        timeout_ms = -1 if timeout is None else max(0, int(timeout * 1000))
+        self._check(self._library.dlo_idle_wait(self._open_handle(), fd, timeout_ms,
+                                                ctypes.byref(ready)))
+        return bool(ready.value)
 
     def released(self, reserved, allocated, us):
         """R26. What the allocator holds after a release, and the microseconds it took."""

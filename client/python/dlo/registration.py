@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import re
+import select
 import sys
 import threading
 import time
@@ -94,7 +95,8 @@ class Registration:
                 policy=settings.get("DLO_POLICY"),
                 stage_end=settings.get("DLO_STAGE_END"),
                 min_free=self._min_free,
-                features=self.doors.features)
+                features=self.doors.features,
+                release=self._release_for_others)
         except (_library.LibraryError, client.DloError, settings.SettingError) as e:
             self._is_refused = True
             engage.refuse(self.doors.host, e)
@@ -307,15 +309,46 @@ class Registration:
 
     # ---- requests ----
 
+    def _report(self):
+        reserved, allocated = self.doors.read_allocator()
+        return {"reserved": _fits(reserved), "allocated": _fits(allocated)}
+
     def busy_begin(self):
-        """R21: a request begins. True where the daemon's session is busy now; then busy_end must
-        follow. A handle that is not open yet is not opened for it."""
-        return bool(self._client and self._try("busy_begin"))
+        """R21, R24a: a request begins; others may be asked to make room for it first. True where the
+        daemon's session is busy now; then busy_end must follow. A handle that is not open yet is not
+        opened for it."""
+        return bool(self._client and self._try("busy_begin", **self._report()))
 
     def busy_end(self):
-        """R21: it has ended."""
-        if self._client:
-            self._try("busy_end")
+        """R21: it has ended, which is a boundary too: the cache is emptied where another worker needs
+        what it keeps. Returns whether it was."""
+        answer = self._client and self._try("busy_end", **self._report())
+        if not answer or answer.decision != "release":
+            return False
+        self._empty(None)
+        return True
+
+    # ---- others ----
+
+    def oom(self, need):
+        """R24: others make room for so many bytes. None where nobody could be asked."""
+        handle = self.handle()
+        return handle and self._try("oom", _fits(need) or 0)
+
+    def idle_wait(self, fd=-1, timeout=None):
+        """R21: waits for the descriptor as select does; meanwhile others may ask for the cache. Returns
+        whether it is readable."""
+        handle = self.handle()
+        try:
+            if handle:
+                return handle.idle_wait(fd, timeout)
+        except (client.DloError, ValueError) as e:
+            engage.say(logging.DEBUG, f"idle_wait: {e}")
+        return bool(select.select([fd] if fd >= 0 else [], [], [], timeout)[0])
+
+    def _release_for_others(self, bytes_):
+        self.doors.empty_cache()
+        return self.doors.read_allocator()
 
     def release(self):
         """Empties without having asked, and reports it: R19, for hosts that have no other way."""
