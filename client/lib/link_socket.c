@@ -234,7 +234,8 @@ static int socket_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
     const struct resume *state = local_state(k->local);
 
     local_lacked(k->local, need_bytes);
-    if (why != CAUSE_NONE || k->sync.wait_seq != 0 || !(k->sync.welcome.features & FEATURE_RECLAIM))
+    if (why != CAUSE_NONE || k->sync.waiting.seq != 0 ||
+        !(k->sync.welcome.features & FEATURE_RECLAIM))
         return ERR_NO_DAEMON;
     k->sync.request.op = WIRE_OOM;
     k->sync.request.u.oom.need = need_bytes;
@@ -246,7 +247,7 @@ static int socket_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
 
 static void socket_abandon(struct link *l)
 {
-    sync_abandon(&socket_of(l)->sync);
+    waiting_begin(&socket_of(l)->sync.waiting, 0);
 }
 
 /* Tells of an idle wait that this connection does not know of. */
@@ -269,7 +270,8 @@ static void socket_idle(struct link *l, enum phase phase, uint64_t deadline_ns)
     bool is_up = sync_step(&k->sync, deadline_ns) == CAUSE_NONE;
 
     k->is_idle = phase == PHASE_BEGIN;
-    k->sync.reclaim.call = phase == PHASE_BEGIN ? 0 : k->sync.reclaim.call; /* an old one */
+    if (k->is_idle)
+        k->sync.waiting.reclaim.call = 0; /* an old one */
     if (k->is_idle && is_up) {
         tell_idle(k, deadline_ns);
     } else if (!k->is_idle && is_up && k->idle_connection == k->sync.reconnect.successes) {
@@ -287,6 +289,7 @@ static void socket_look(struct link *l, struct link_look *ret)
 {
     struct link_socket *k = socket_of(l);
     struct sync *s = &k->sync;
+    struct waiting *w = &s->waiting;
     enum cause why;
 
     reconnect_hasten(&s->reconnect, LOOK_NS, conn_now_ns());
@@ -296,16 +299,16 @@ static void socket_look(struct link *l, struct link_look *ret)
     *ret = (struct link_look){
         .fd = s->fd,
         .next_ns = s->reconnect.state == RECONNECT_UP ? UINT64_MAX : s->reconnect.next_ns,
-        .has_reclaim = s->reclaim.call != 0 && s->now_ns < s->reclaim_until_ns,
-        .call = s->reclaim.call,
-        .bytes = s->reclaim.bytes,
-        .has_waited = s->has_waited,
-        .waited = s->waited,
-        .held_ns = s->held_ns,
+        .has_reclaim = w->reclaim.call != 0 && s->now_ns < w->reclaim_until_ns,
+        .call = w->reclaim.call,
+        .bytes = w->reclaim.bytes,
+        .has_waited = w->has_ended,
+        .waited = w->ended,
+        .held_ns = w->held_ns,
     };
-    s->reclaim.call = 0; /* whoever looks carries it out */
-    s->has_waited = false;
-    s->held_ns = 0;
+    w->reclaim.call = 0; /* whoever looks carries it out */
+    w->has_ended = false;
+    w->held_ns = 0;
 }
 
 static void socket_reclaimed(struct link *l, uint64_t call, enum refusal refusal, uint64_t reserved,
@@ -358,7 +361,7 @@ static void socket_ask(struct link *l, const struct boundary *b, uint64_t deadli
         return;
     }
     if (why == CAUSE_NONE) {
-        k->sync.reclaim.call = 0; /* this boundary is told what there is to do */
+        k->sync.waiting.reclaim.call = 0; /* this boundary is told what there is to do */
         k->sync.request.op = WIRE_ASK;
         k->sync.request.u.ask = *b;
         why = sync_call(&k->sync, deadline_ns);

@@ -51,21 +51,10 @@ static void remember(struct sync *s, int code, const char *text)
                     s->path[0] ? s->path : "(no socket)", s->last_text);
 }
 
-/* The wait is over without the daemon. */
-static void end_wait(struct sync *s)
-{
-    if (s->wait_seq != 0) {
-        s->has_waited = true;
-        s->waited = (struct wire_wait_end){.end = WAIT_END_LOCAL};
-    }
-    s->wait_seq = 0;
-    s->reclaim.call = 0;
-}
-
 static void disconnect(struct sync *s, enum cause why, int code, const char *text)
 {
     sync_done(s);
-    end_wait(s);
+    waiting_break(&s->waiting);
     local_forget_known(s->local);
     remember(s, code, text);
     reconnect_failed(&s->reconnect, why, s->now_ns);
@@ -146,28 +135,6 @@ static void on_late_error(struct sync *s)
     }
 }
 
-/* What has to do with room on the device: asked for by an earlier call, or by nobody. */
-static bool on_room(struct sync *s)
-{
-    const struct wire_reply *reply = &s->reply;
-
-    if (reply->seq != 0 && reply->seq == s->wait_seq) {
-        end_wait(s);
-        if (reply->body == WIRE_WAIT_END)
-            s->waited = reply->u.wait_end;
-        return true;
-    }
-    if (reply->seq != 0 || !s->is_welcomed)
-        return false;
-    if (reply->body == WIRE_RECLAIM) {
-        s->reclaim = reply->u.reclaim;
-        s->reclaim_until_ns = bytes_add_sat(conn_now_ns(), reply->u.reclaim.timeout_ns);
-    } else if (reply->body == WIRE_HELD) {
-        s->held_ns = reply->u.held.timeout_ns;
-    }
-    return reply->body == WIRE_RECLAIM || reply->body == WIRE_HELD;
-}
-
 /* A reply that is no answer to the call in progress. May close the connection. */
 static void on_reply(struct sync *s)
 {
@@ -179,7 +146,7 @@ static void on_reply(struct sync *s)
     }
     if (s->reply.seq != 0 && s->seq - s->reply.seq < s->due)
         s->due--;
-    if (on_room(s))
+    if (s->is_welcomed && waiting_take(&s->waiting, &s->reply, conn_now_ns()))
         return;
     if (s->is_welcomed && s->reply.seq == 0 && s->reply.body == WIRE_WELCOME) {
         on_settings(s);
@@ -430,7 +397,7 @@ enum cause sync_step(struct sync *s, uint64_t deadline_ns)
         break;
     case RECONNECT_ABANDON:
         sync_done(s);
-        end_wait(s);
+        waiting_break(&s->waiting);
         local_forget_known(s->local);
         remember(s, ERR_TIMEOUT, "no welcome");
         break;
@@ -490,16 +457,8 @@ enum cause sync_begin(struct sync *s)
         disconnect(s, CAUSE_BROKEN, r, "the daemon does not read");
     if (r < 0)
         return CAUSE_BROKEN;
-    s->wait_seq = s->seq;
-    s->has_waited = false;
-    s->held_ns = 0;
+    waiting_begin(&s->waiting, s->seq);
     return CAUSE_NONE;
-}
-
-void sync_abandon(struct sync *s)
-{
-    s->wait_seq = 0;
-    s->has_waited = false;
 }
 
 void sync_push(struct sync *s)

@@ -11,6 +11,7 @@
 #include "client/lib/link.h"
 #include "client/lib/link_local.h"
 #include "client/lib/reconnect.h"
+#include "client/lib/waiting.h"
 #include "proto/wire/wire.h"
 
 /* Replies that may be due. A socket buffer holds about 270 small ones; a quarter of it leaves room
@@ -34,12 +35,7 @@ struct sync {
     int last_error;              /* of the link */
     char last_text[LIMIT_TEXT_SIZE];
     char path[CONN_PATH_SIZE];
-    uint32_t wait_seq; /* of a request that is answered later (sync_begin), 0: none */
-    bool has_waited;   /* its answer is in waited */
-    struct wire_wait_end waited;
-    struct wire_reclaim reclaim; /* R23: what we were told to release; call 0: nothing */
-    uint64_t reclaim_until_ns;
-    uint64_t held_ns; /* R24: the wait may take so long, as of when it came; 0: not told */
+    struct waiting waiting;      /* what it says about room */
     struct wire_request request; /* scratch; sync_call and sync_push send what is in it */
     struct wire_reply reply;
     struct wire_arena arena;
@@ -62,10 +58,8 @@ enum cause sync_step(struct sync *s, uint64_t deadline_ns) _must_check_;
  * connection is closed. */
 enum cause sync_call(struct sync *s, uint64_t deadline_ns) _must_check_;
 
-/* Sends request, whose answer is a wait_end that comes later: into waited, during any call. A break
- * of the connection answers it too. At most one at a time; sync_abandon gives it up. */
+/* Sends request, whose answer comes later, into waiting, during any call. At most one at a time. */
 enum cause sync_begin(struct sync *s) _must_check_;
-void sync_abandon(struct sync *s);
 
 /* Sends request and does not wait. What does not fit is made up for later by a resume. */
 void sync_push(struct sync *s);

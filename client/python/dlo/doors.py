@@ -70,6 +70,11 @@ class Doors:
         else:
             platform.empty_cache()
 
+    def release_for_others(self, bytes_):
+        """R23: in an idle wait, on the thread that waits. Returns what the allocator holds then."""
+        self.empty_cache()
+        return self.read_allocator()
+
     def has_threshold(self):
         """Does the driver keep this cache, by a threshold of its own?"""
         return bool(self.is_ready() and self._pool())

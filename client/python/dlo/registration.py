@@ -96,7 +96,7 @@ class Registration:
                 stage_end=settings.get("DLO_STAGE_END"),
                 min_free=self._min_free,
                 features=self.doors.features,
-                release=self._release_for_others)
+                release=self.doors.release_for_others)
         except (_library.LibraryError, client.DloError, settings.SettingError) as e:
             self._is_refused = True
             engage.refuse(self.doors.host, e)
@@ -345,10 +345,6 @@ class Registration:
         except (client.DloError, ValueError) as e:
             engage.say(logging.DEBUG, f"idle_wait: {e}")
         return bool(select.select([fd] if fd >= 0 else [], [], [], timeout)[0])
-
-    def _release_for_others(self, bytes_):
-        self.doors.empty_cache()
-        return self.doors.read_allocator()
 
     def release(self):
         """Empties without having asked, and reports it: R19, for hosts that have no other way."""
