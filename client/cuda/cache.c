@@ -25,37 +25,6 @@ static bool is_inherited(const struct dlo_cache *cache)
     return driver_is_inherited(cache->generation);
 }
 
-int cache_init(struct dlo_cache *cache, const struct allocator_ops *ops, struct dlo_cuda *cuda,
-               struct dlo_client *client)
-{
-    const struct cache_proof none = {
-        .released_bytes = DLO_MISSING,
-        .residue = DLO_MISSING,
-        .us = DLO_MISSING,
-        .stuck_reserved = DLO_MISSING,
-    };
-
-    cache->ops = ops;
-    cache->cuda = cuda;
-    cache->client = client;
-    cache->proof = none;
-    if (driver_generation(&cache->generation) < 0 || pthread_mutex_init(&cache->mutex, NULL) != 0)
-        return ERR_NO_MEMORY;
-    return 0;
-}
-
-void dlo_cache_close(struct dlo_cache *cache)
-{
-    if (!cache)
-        return;
-    if (!is_inherited(cache)) {
-        if (cache->ops->free)
-            cache->ops->free(cache);
-        pthread_mutex_destroy(&cache->mutex);
-    }
-    free(cache);
-}
-
 static struct reading read_allocator(struct dlo_cache *cache)
 {
     struct reading now;
@@ -124,6 +93,60 @@ static int release(struct dlo_cache *cache, const struct reading *before, int32_
     if (cache->client && after.reserved != DLO_MISSING)
         (void)dlo_released(cache->client, after.reserved, after.allocated, us);
     return r;
+}
+
+/* R23: in an idle wait, or while this worker waits for room itself; the library reports it. */
+static int32_t release_for_others(void *arg, uint64_t bytes, uint64_t *ret_reserved,
+                                  uint64_t *ret_allocated)
+{
+    struct dlo_cache *cache = arg;
+    const struct reading before = read_allocator(cache);
+    const uint64_t start_us = now_us();
+    const int r = cache->ops->release(cache);
+    const struct reading after = read_allocator(cache);
+
+    (void)bytes; /* all of it is given back */
+    if (r)
+        return r;
+    note_release(cache, &before, &after, now_us() - start_us);
+    *ret_reserved = after.reserved;
+    *ret_allocated = after.allocated;
+    return 0;
+}
+
+int cache_init(struct dlo_cache *cache, const struct allocator_ops *ops, struct dlo_cuda *cuda,
+               struct dlo_client *client)
+{
+    const struct cache_proof none = {
+        .released_bytes = DLO_MISSING,
+        .residue = DLO_MISSING,
+        .us = DLO_MISSING,
+        .stuck_reserved = DLO_MISSING,
+    };
+
+    cache->ops = ops;
+    cache->cuda = cuda;
+    cache->client = client;
+    cache->proof = none;
+    if (driver_generation(&cache->generation) < 0 || pthread_mutex_init(&cache->mutex, NULL) != 0)
+        return ERR_NO_MEMORY;
+    if (client) /* R23: it can be asked for in between */
+        (void)dlo_set_release(client, release_for_others, cache);
+    return 0;
+}
+
+void dlo_cache_close(struct dlo_cache *cache)
+{
+    if (!cache)
+        return;
+    if (!is_inherited(cache)) {
+        if (cache->client)
+            (void)dlo_set_release(cache->client, NULL, NULL);
+        if (cache->ops->free)
+            cache->ops->free(cache);
+        pthread_mutex_destroy(&cache->mutex);
+    }
+    free(cache);
 }
 
 /* What there is to say where nobody was asked. */

@@ -411,6 +411,8 @@ int32_t dlo_stager_load(struct dlo_stager *s, void *stream)
     r = load_once(s, stream);
     if (r == CUABI_ERROR_OUT_OF_MEMORY) { /* R17: this once */
         (void)give_up(s, r, DLO_FORCE_OOM_RETRY);
+        if (client_of(s)) /* R24; whatever comes of it, the load is tried once more */
+            (void)dlo_oom(client_of(s), s->bytes, NULL);
         r = load_once(s, stream);
     }
     if (r) {

@@ -134,6 +134,8 @@ int32_t dlo_open(const struct dlo_options *options, struct dlo_client **ret)
         free(c);
         return r;
     }
+    c->release = c->options.release;
+    c->release_arg = c->options.release_arg;
     pthread_mutex_init(&c->mutex, NULL);
     c->generation = atomic_load(&generation);
     *ret = c;

@@ -15,6 +15,8 @@ struct dlo_client {
     atomic_bool is_held;         /* for the child of a fork, which must not touch the mutex */
     atomic_uint_fast64_t locked; /* answers that were given without the lock */
     struct link *link;
+    dlo_release_fn release; /* R23; with its argument protected by the mutex */
+    void *release_arg;
     char error[2 * LIMIT_TEXT_SIZE];
 };
 

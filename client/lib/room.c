@@ -23,6 +23,33 @@
 /* A handle that others hold all the time is looked at that often. */
 #define RETRY_NS (50 * NS_PER_MS)
 
+int32_t dlo_set_release(struct dlo_client *c, dlo_release_fn release, void *arg)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = handle_enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    c->release = release;
+    c->release_arg = arg;
+    return handle_leave(c, "set release", 0);
+}
+
+/* The host's release function, NULL where there is none. */
+static dlo_release_fn release_of(struct dlo_client *c, void **ret_arg)
+{
+    uint64_t deadline_ns;
+    dlo_release_fn release;
+
+    if (handle_enter(c, &deadline_ns) < 0)
+        return NULL;
+    release = c->release;
+    *ret_arg = c->release_arg;
+    handle_leave(c, "release", 0);
+    return release;
+}
+
 /* 0 with what there is to see; the lock is not kept. */
 static int look(struct dlo_client *c, struct link_look *ret)
 {
@@ -52,13 +79,14 @@ static void carry_out(struct dlo_client *c, const struct link_look *l)
     uint64_t reserved = DLO_MISSING, allocated = DLO_MISSING, deadline_ns;
     uint64_t begin_ns = conn_now_ns();
     enum refusal refusal = REFUSAL_NO_CALLBACK;
+    void *arg = NULL;
+    dlo_release_fn release = release_of(c, &arg);
 
-    if (c->options.release)
-        refusal =
-            c->options.release(c->options.release_arg, l->bytes, &reserved, &allocated) == 0 &&
-                    reserved != DLO_MISSING && allocated != DLO_MISSING
-                ? REFUSAL_NONE
-                : REFUSAL_FAILED;
+    if (release)
+        refusal = release(arg, l->bytes, &reserved, &allocated) == 0 && reserved != DLO_MISSING &&
+                          allocated != DLO_MISSING
+                      ? REFUSAL_NONE
+                      : REFUSAL_FAILED;
     if (handle_enter(c, &deadline_ns) < 0)
         return; /* the daemon's own deadline says what it needs to know */
     c->link->ops->reclaimed(c->link, l->call, refusal, reserved, allocated,
@@ -157,7 +185,8 @@ static bool poll_both(const struct link_look *l, int fd, uint64_t until_ns, int 
 
 int32_t dlo_idle_wait(struct dlo_client *c, int32_t fd, int64_t timeout_ms, int32_t *ret_ready)
 {
-    bool asks = c && !handle_is_inherited(c) && c->options.release, is_over, is_ready;
+    void *arg;
+    bool asks = c && !handle_is_inherited(c) && release_of(c, &arg), is_over, is_ready;
     uint64_t until_ns = UINT64_MAX;
     struct link_look l = {.fd = -1, .next_ns = UINT64_MAX};
     int polled, error;

@@ -390,6 +390,12 @@ DLO_API int32_t dlo_forced(struct dlo_client *c, int32_t force, const char *comp
 DLO_API int32_t dlo_released(struct dlo_client *c, uint64_t reserved, uint64_t allocated,
                              uint64_t us);
 
+/* Sets the release function of a handle, or takes it away (NULL), as dlo_options.release does: for
+ * allocator caches that are made after the handle. dlo_cuda.h's caches do so by themselves. Errors:
+ * DLO_ERR_INVALID, DLO_ERR_TIMEOUT, DLO_ERR_FORKED. Blocks: as dlo_forced. Threads: not while a
+ * call of dlo_idle_wait or dlo_oom runs that may be using the former one. */
+DLO_API int32_t dlo_set_release(struct dlo_client *c, dlo_release_fn release, void *arg);
+
 /* How a call that waited for memory ended (R24). */
 enum {
     DLO_END_COVERED = 1,    /* a fresh sample shows that it fits now */

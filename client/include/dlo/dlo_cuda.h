@@ -244,10 +244,11 @@ DLO_API int32_t dlo_stager_is_loaded(const struct dlo_stager *stager);
 
 /* R15. Device memory for each storage, copies on the stager's own stream, and `stream` (CUstream,
  * NULL: the legacy default stream) waits for them, not the host. Loading twice does nothing.
- * R17: out of memory is undone, the cache is released, and the load is tried once more. R18: any
- * other failure is undone, the cache is released, and the result returned.
- * Errors: DLO_ERR_BAD_STATE (not sealed), DLO_ERR_FORKED, or the driver's; then all views are on
- * their masters and nothing is left allocated. */
+ * R17: out of memory is undone, the cache is released, others are asked to make room (dlo_oom,
+ * which says how long that may take), and the load is tried once more. R18: any other failure is
+ * undone, the cache is released, and the result returned. Errors: DLO_ERR_BAD_STATE (not sealed),
+ * DLO_ERR_FORKED, or the driver's; then all views are on their masters and nothing is left
+ * allocated. */
 DLO_API int32_t dlo_stager_load(struct dlo_stager *stager, void *stream);
 
 /* R16. All uses of the device copies must have been put on `stream`, or before it. Waits for them
