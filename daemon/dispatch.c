@@ -18,6 +18,8 @@ static const struct dispatch_row rows[] = {
     {WIRE_IDLE, PERMISSION_WORKER, SESSION_WORKER, handle_idle},
     {WIRE_OOM, PERMISSION_WORKER, SESSION_WORKER, handle_oom},
     {WIRE_RECLAIMED, PERMISSION_WORKER, SESSION_WORKER, handle_reclaimed},
+    {WIRE_SET, PERMISSION_ADMIN, ANY_OPEN, handle_set},
+    {WIRE_VACATE, PERMISSION_ADMIN, ANY_OPEN, handle_vacate},
     {WIRE_STATUS, PERMISSION_ANYONE, ANY_OPEN, handle_status},
     {WIRE_EVENTS, PERMISSION_ANYONE, ANY_OPEN, handle_events},
 };
@@ -32,6 +34,8 @@ const struct dispatch_row *dispatch_find(enum wire_op op)
 
 static bool has_permission(const struct session *s, enum permission permission)
 {
+    if (permission == PERMISSION_ADMIN)
+        return s->peer.is_admin;
     return permission == PERMISSION_ANYONE || s->state != SESSION_OBSERVER;
 }
 

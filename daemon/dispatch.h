@@ -11,6 +11,7 @@
 
 enum permission {
     PERMISSION_ANYONE, /* whoever may open the socket */
+    PERMISSION_ADMIN,  /* acts on sessions of others (peer::is_admin) */
     PERMISSION_WORKER, /* acts on its own session, which the connection names; nobody else's */
 };
 
@@ -47,6 +48,10 @@ int handle_idle(struct session *s, const struct wire_request *request, struct wi
 int handle_oom(struct session *s, const struct wire_request *request, struct wire_reply *reply);
 int handle_reclaimed(struct session *s, const struct wire_request *request,
                      struct wire_reply *reply);
+
+/* handle_admin.c */
+int handle_set(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+int handle_vacate(struct session *s, const struct wire_request *request, struct wire_reply *reply);
 
 /* handle_view.c */
 int handle_status(struct session *s, const struct wire_request *request, struct wire_reply *reply);

@@ -25,7 +25,7 @@ static void fill_welcome(const struct session *s, enum mode wanted, struct wire_
         .policy = v->settings.policy,
         .allow_never = v->settings.allow_never,
         .oom_wait_ns = v->arbiter.limits.oom_wait_ns,
-    };
+        .operator= s->policy.state.operator, };
     snprintf(w->daemon, sizeof(w->daemon), "%s", DLO_VERSION);
     if (v->sampler && sampler_device(v->sampler)->known)
         snprintf(w->uuid, sizeof(w->uuid), "%s", sampler_device(v->sampler)->uuid);

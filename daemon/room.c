@@ -21,6 +21,7 @@ void room_init(struct service *v)
     const struct arbiter_limits limits = room_limits(v->config);
 
     arbiter_init(&v->arbiter, &v->settings, &limits);
+    arbiter_add(&v->arbiter, &v->operator, NULL, 0);
     list_init(&v->room_sample.link);
 }
 
@@ -106,8 +107,11 @@ static void tell_end(struct session *s, const struct action *a)
 
 static void carry_out(struct service *v, const struct action *a)
 {
-    struct session *s = container_of(a->tenant, struct session, tenant);
+    struct session *s =
+        a->tenant == &v->operator? v->operated_by : container_of(a->tenant, struct session, tenant);
 
+    if (a->tenant == &v->operator)
+        v->operated_by = NULL;
     journal_reserve(v->journal);
     if (a->kind == ACTION_RECLAIM)
         tell_reclaim(s, a);
@@ -204,6 +208,18 @@ struct room room_of(const struct session *s)
         .need_bytes = tenant_unmet_need(t),
         .waits_bytes = t->wait.kind == WAIT_NONE ? 0 : t->wait.bytes,
     };
+}
+
+void room_forget_operator(struct service *v)
+{
+    static const char line[] = "close s=0";
+
+    journal_reserve(v->journal);
+    journal_append(v->journal, line, sizeof(line) - 1);
+    v->operated_by = NULL;
+    arbiter_remove(&v->arbiter, &v->operator, v->now_ns);
+    arbiter_add(&v->arbiter, &v->operator, NULL, 0);
+    room_act(v);
 }
 
 uint64_t room_due(const struct service *v)

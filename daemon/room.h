@@ -25,6 +25,9 @@ struct session;
 struct trace_writer;
 void room_put_tenant(const struct session *s, struct trace_writer *w);
 
+/* The operator who waits has gone. */
+void room_forget_operator(struct service *v);
+
 /* For showing. */
 struct room room_of(const struct session *s);
 

@@ -236,7 +236,8 @@ static void take_peer(struct connection *c)
     uv_os_fd_t fd;
     int off = 0, r;
 
-    r = uv_fileno((uv_handle_t *)&c->pipe, &fd) < 0 ? ERR_IO : peer_read(fd, &peer);
+    r = uv_fileno((uv_handle_t *)&c->pipe, &fd) < 0 ? ERR_IO
+                                                    : peer_read(fd, v->config->admin_group, &peer);
     if (r < 0) {
         log_line(LOG_LEVEL_WARNING, "", "a peer without credentials was refused");
         close_connection(c);

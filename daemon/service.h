@@ -20,6 +20,7 @@ struct peer {
     pid_t pid; /* 0: in a pid namespace we cannot see */
     uid_t uid;
     gid_t gid;
+    bool is_admin; /* R31: root, the daemon's own user, or of the admin group */
 };
 
 /* What one user holds, for quotas. Lives while it holds anything. */
@@ -45,6 +46,8 @@ struct service {
     struct arbiter arbiter;         /* R20 to R24a, see room.h */
     struct sample_wait room_sample; /* wanted by it */
     bool is_room_sample_due, is_acting;
+    struct tenant operator;      /* of the arbiter: for who has caches released */
+    struct session *operated_by; /* NULL: nobody does now */
 
     struct list sessions; /* session::link, registered workers in order of number */
     struct list watchers; /* session::watch_link, those that wait for events */

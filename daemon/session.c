@@ -338,6 +338,8 @@ void session_end(struct session *s, int code, const char *cause)
     list_remove(&s->watch_link);
     free_stagers(s);
     s->io->close(s->io_arg);
+    if (s->service->operated_by == s)
+        room_forget_operator(s->service);
     if (is_worker)
         room_act(s->service); /* it may be what others waited for */
 }

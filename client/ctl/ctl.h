@@ -43,6 +43,8 @@ int ctl_events(int argc, char **argv);
 int ctl_explain(int argc, char **argv);
 int ctl_ask(int argc, char **argv);
 int ctl_replay(int argc, char **argv);
+int ctl_set(int argc, char **argv);
+int ctl_release(int argc, char **argv);
 
 /* Options that every verb which talks to a daemon takes. */
 struct ctl_options {

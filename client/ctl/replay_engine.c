@@ -220,8 +220,14 @@ static int on_open(struct engine *e, const struct trace_line *line, struct repla
 static int on_close(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                     char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = engine_session(e, line, ret_error);
+    struct played *p;
 
+    ret->kind = REPLAY_OK;
+    if (trace_get_u64(line, "s").v == 0) {
+        engine_forget_operator(e);
+        return 0;
+    }
+    p = engine_session(e, line, ret_error);
     if (!p)
         return -1;
     arbiter_remove(&e->arbiter, &p->tenant, engine_now_ns(e));
@@ -490,7 +496,7 @@ static const handler_fn handlers[TRACE_VERB_MAX] = {
     [TRACE_DETACH] = on_detach,     [TRACE_SET_PEAK] = on_set_peak, [TRACE_WARMUP] = on_warmup,
     [TRACE_BUSY] = engine_on_busy,  [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
     [TRACE_RELEASED] = on_released, [TRACE_IDLE] = engine_on_idle,  [TRACE_OOM] = engine_on_oom,
-    [TRACE_END] = engine_on_end,
+    [TRACE_END] = engine_on_end,    [TRACE_SET] = engine_on_set,
 };
 
 /* Sessions of an earlier run that this one has not opened are gone, without a death. */

@@ -21,6 +21,7 @@ struct engine {
     const struct replay_options *options;
     struct policy_settings settings;
     struct arbiter arbiter;
+    struct tenant operator; /* of lines with s=0 */
     uint64_t foreign_calls; /* that wait, and whose begin is not in the trace */
     struct list buckets[BUCKETS];
     struct sample newest;
@@ -65,5 +66,9 @@ int engine_on_idle(struct engine *e, const struct trace_line *line, struct repla
                    char ret_error[TRACE_ERROR_SIZE]);
 int engine_on_oom(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                   char ret_error[TRACE_ERROR_SIZE]);
+int engine_on_set(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                  char ret_error[TRACE_ERROR_SIZE]);
+/* close s=0: who had caches released has gone. */
+void engine_forget_operator(struct engine *e);
 int engine_on_end(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                   char ret_error[TRACE_ERROR_SIZE]);

@@ -28,6 +28,7 @@ enum replay_kind {
     REPLAY_DETACHED, /* ok staged stagers peak */
     REPLAY_PEAK,     /* ok peak */
     REPLAY_DECISION,
+    REPLAY_SET,     /* ok rev, or refused reason (R31) */
     REPLAY_VACATED, /* release reason: a busy end (R21) */
     REPLAY_TAKEN,   /* what stands behind -> is no answer but a report */
     REPLAY_UNKNOWN, /* of a session that this piece of a journal does not open */
@@ -40,6 +41,7 @@ struct replay_result {
     uint64_t staged_bytes, peak;
     uint32_t stager_count;
     struct answer answer;
+    uint64_t revision;          /* of REPLAY_SET */
     enum reason reason;         /* of REPLAY_VACATED */
     struct opt_u64 held_bytes;  /* cached at this boundary, also where it was forced */
     struct opt_u64 claim_bytes; /* R20 */

@@ -17,6 +17,7 @@ static const struct arbiter_limits default_limits = {
 void engine_room_init(struct engine *e)
 {
     arbiter_init(&e->arbiter, &e->settings, &default_limits);
+    arbiter_add(&e->arbiter, &e->operator, NULL, 0);
 }
 
 static void take_time(const struct trace_line *line, const char *key, uint64_t *ret_ns)
@@ -177,13 +178,58 @@ int engine_on_idle(struct engine *e, const struct trace_line *line, struct repla
 int engine_on_oom(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                   char ret_error[TRACE_ERROR_SIZE])
 {
-    struct played *p = engine_session(e, line, ret_error);
+    struct played *p;
 
+    if (trace_get_u64(line, "s").v == 0) {
+        engine_answer_code(ret, arbiter_operator(&e->arbiter, &e->operator,
+                                                 trace_get_u64(line, "need").v,
+                                                 trace_get_u64(line, "target").v,
+                                                 trace_get_u64(line, "only_ready").v != 0,
+                                                 trace_get_u64(line, "call").v, engine_now_ns(e)));
+        return 0;
+    }
+    p = engine_session(e, line, ret_error);
     if (!p)
         return -1;
     policy_report(&p->policy, known(line, "reserved"), known(line, "allocated"));
     engine_answer_code(ret, arbiter_oom(&e->arbiter, &p->tenant, trace_get_u64(line, "need").v,
                                         trace_get_u64(line, "call").v, engine_now_ns(e)));
+    return 0;
+}
+
+void engine_forget_operator(struct engine *e)
+{
+    arbiter_remove(&e->arbiter, &e->operator, engine_now_ns(e));
+    arbiter_add(&e->arbiter, &e->operator, NULL, 0);
+}
+
+/* R31 */
+int engine_on_set(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                  char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = engine_session(e, line, ret_error);
+    const char *priority = trace_get(line, "priority");
+    int64_t wanted = 0;
+    struct operator_change change = {
+        .revision = trace_get_u64(line, "rev").v,
+        .has_cap = trace_has(line, "cap"),
+        .has_pin = trace_has(line, "pin"),
+        .has_priority = priority && parse_i64(priority, &wanted) == 0,
+        .cap_bytes = trace_get_u64(line, "cap"),
+        .pin_bytes = trace_get_u64(line, "pin"),
+    };
+
+    if (!p)
+        return -1;
+    if (wanted < -PRIORITY_MAX || wanted > PRIORITY_MAX) {
+        snprintf(ret_error, TRACE_ERROR_SIZE, "set: priority: not from -%d to %d: %s", PRIORITY_MAX,
+                 PRIORITY_MAX, priority);
+        return -1;
+    }
+    change.priority = (int32_t)wanted;
+    ret->kind = REPLAY_SET;
+    ret->code = policy_set(&p->policy, &change);
+    ret->revision = p->policy.state.operator.revision;
     return 0;
 }
 

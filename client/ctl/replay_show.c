@@ -74,6 +74,13 @@ void replay_answer_line(const struct trace_line *line, const struct replay_resul
     case REPLAY_DECISION:
         trace_put_decision(&w, &result->answer);
         break;
+    case REPLAY_SET:
+        trace_put_answer(&w, result->code < 0 ? TRACE_REFUSED : TRACE_OK);
+        if (result->code < 0)
+            trace_put_text(&w, "reason", error_word(result->code));
+        else
+            trace_put_u64(&w, "rev", result->revision);
+        break;
     case REPLAY_VACATED:
         trace_put_answer(&w, TRACE_RELEASE);
         trace_put_text(&w, "reason", reason_word((int)result->reason));

@@ -60,6 +60,15 @@ static struct opt_u64 cached_of(const struct wire_row *row)
     return opt_u64(bytes_sub_sat(row->state.reserved.v, row->state.allocated.v));
 }
 
+static void print_operator(const struct ctl_options *o, const struct operator_settings *s)
+{
+    char cap[CTL_SIZE_TEXT], pin[CTL_SIZE_TEXT];
+
+    printf("%7s %7s  set by an operator, revision %" PRIu64 ": cap %s, pin %s, priority %d\n", "",
+           "", s->revision, ctl_size(o, s->cap_bytes, cap), ctl_size(o, s->pin_bytes, pin),
+           (int)s->priority);
+}
+
 static void print_row(const struct ctl_options *o, const struct wire_row *row)
 {
     char staged[CTL_SIZE_TEXT], cached[CTL_SIZE_TEXT], peak[CTL_SIZE_TEXT], budget[CTL_SIZE_TEXT];
@@ -73,6 +82,8 @@ static void print_row(const struct ctl_options *o, const struct wire_row *row)
            row->last.n > 0 ? decision_word((int)row->last.decision) : "-",
            row->last.n > 0 ? reason_word((int)row->last.reason) : "-", c->cold_start_releases,
            c->serving_releases, sum(c->forced, FORCE_MAX), row->state.in_warmup ? "  warm-up" : "");
+    if (row->state.operator.revision) /* R31 */
+        print_operator(o, &row->state.operator);
     if (row->habit) /* R27 */
         printf("%7s %7s  %s: it releases at %s boundary; what would cure it: %s\n", "", "",
                habit_word((int)row->habit), row->habit == HABIT_INERT ? "every" : "some",

@@ -165,6 +165,15 @@ static void put_room(json_t *o, const struct room *r)
     put(o, "waits", number(r->waits_bytes));
 }
 
+/* R31 */
+static void put_operator(json_t *o, const struct operator_settings *s)
+{
+    put(o, "cap", optional(s->cap_bytes));
+    put(o, "pin", optional(s->pin_bytes));
+    put(o, "priority", json_integer(s->priority));
+    put(o, "revision", number(s->revision));
+}
+
 static json_t *row_object(const struct wire_row *row)
 {
     json_t *o = json_object();
@@ -183,6 +192,7 @@ static json_t *row_object(const struct wire_row *row)
     put(o, "habit", row->habit ? json_string(habit_word((int)row->habit)) : json_null());
     put(o, "cure", row->cure ? json_string(cure_word((int)row->cure)) : json_null());
     put_room(o, &row->room);
+    put_operator(o, &row->state.operator);
     put(o, "last", answer_object(row));
     return o;
 }

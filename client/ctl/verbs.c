@@ -14,6 +14,13 @@ const struct ctl_verb ctl_verbs[] = {
      "ask --reserved B --allocated B [--free B --total B] [--releasable B] [--peak B]\n"
      "           [--policy P] [--min-free F] [--force CAUSE] [--component C] [--name N] " COMMON,
      "one session, one question, for scripts; the exit code is the answer"},
+    {"set", ctl_set, "set SESSION [cap=B|none] [pin=B|none] [priority=N] [--rev N] " COMMON,
+     "a session's cap, the bytes that others may not ask it for, and who is asked first (the\n"
+     "lower number); needs root, dlod's user or admin_group. --rev: only if it is still that "
+     "revision"},
+    {"release", ctl_release, "release SESSION|--ready|--all [--until-free B] " COMMON,
+     "has caches emptied: one session's, those of sessions that can do it now, or all, the busy\n"
+     "ones at their next boundary; needs root, dlod's user or admin_group"},
     {"replay", ctl_replay,
      "replay [--check] [--compare] [--policy P] [--margin M] [--cap-fraction F]\n"
      "           [--min-free F] [--json] [--bytes] [--live --socket S] FILE...",

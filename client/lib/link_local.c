@@ -98,6 +98,8 @@ void local_settings(struct local *l, const struct wire_welcome *w)
 
     if (policy_check_settings(&settings, &key) == 0) /* else what we had is better */
         l->settings = settings;
+    if (w->operator.revision> l->session.state.operator.revision) /* R31: brought back by us, R29 */
+        l->session.state.operator= w->operator;
 }
 
 void local_refused(struct local *l)

@@ -24,7 +24,7 @@ uint64_t tenant_claim(const struct tenant *t)
 
 uint64_t tenant_reclaimable(const struct tenant *t)
 {
-    uint64_t claim = tenant_claim(t), pin = t->policy ? t->policy->state.pin_bytes.v : 0;
+    uint64_t claim = tenant_claim(t), pin = t->policy ? t->policy->state.operator.pin_bytes.v : 0;
 
     if (pin == 0)
         return claim;

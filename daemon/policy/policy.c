@@ -120,6 +120,23 @@ int policy_busy(struct policy_session *p, enum phase phase)
     return 0;
 }
 
+/* R31 */
+int policy_set(struct policy_session *p, const struct operator_change *change)
+{
+    struct operator_settings *o = &p->state.operator;
+
+    if (change->revision != o->revision)
+        return ERR_STALE;
+    if (change->has_cap)
+        o->cap_bytes = change->cap_bytes;
+    if (change->has_pin)
+        o->pin_bytes = change->pin_bytes;
+    if (change->has_priority)
+        o->priority = change->priority;
+    o->revision++;
+    return 0;
+}
+
 void policy_report(struct policy_session *p, struct opt_u64 reserved, struct opt_u64 allocated)
 {
     if (!reserved.has || !allocated.has)
@@ -157,8 +174,8 @@ uint64_t policy_learned(const struct policy_settings *s, const struct policy_ses
 uint64_t policy_cap(const struct policy_settings *s, const struct policy_session *p,
                     uint64_t total_bytes)
 {
-    if (p->state.cap_bytes.has) /* R31 */
-        return p->state.cap_bytes.v;
+    if (p->state.operator.cap_bytes.has) /* R31 */
+        return p->state.operator.cap_bytes.v;
     return policy_product(total_bytes, s->cap_fraction);
 }
 

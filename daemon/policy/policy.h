@@ -84,6 +84,9 @@ void policy_set_peak(struct policy_session *p, uint64_t peak_bytes);
 int policy_warmup(struct policy_session *p, enum phase phase) _must_check_;
 int policy_busy(struct policy_session *p, enum phase phase) _must_check_;
 
+/* R31. 0; ERR_STALE, and nothing has changed, where the settings have another revision by now. */
+int policy_set(struct policy_session *p, const struct operator_change *change) _must_check_;
+
 /* What it holds now; a member that is missing leaves both as they are. */
 void policy_report(struct policy_session *p, struct opt_u64 reserved, struct opt_u64 allocated);
 

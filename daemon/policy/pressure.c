@@ -174,8 +174,8 @@ static bool comes_before(const struct arbiter *a, const struct tenant *x, const 
 
     if (tenant_is_late(a, x) != tenant_is_late(a, y))
         return tenant_is_late(a, y);
-    if (x->policy->state.priority != y->policy->state.priority)
-        return x->policy->state.priority < y->policy->state.priority;
+    if (x->policy->state.operator.priority != y->policy->state.operator.priority)
+        return x->policy->state.operator.priority<y->policy->state.operator.priority;
     if ((of_x >= missing) != (of_y >= missing))
         return of_x >= missing;
     if (of_x != of_y)

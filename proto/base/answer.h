@@ -81,14 +81,29 @@ struct room {
     bool is_late;
 };
 
+/* R31: what an operator has set for a session. revision 0: nothing yet. */
+struct operator_settings {
+    struct opt_u64 cap_bytes, pin_bytes;
+    int32_t priority;
+    uint64_t revision;
+};
+
+/* A change of them, by one who has seen that revision. What is not given stays as it is. */
+struct operator_change {
+    uint64_t revision;
+    bool has_cap, has_pin, has_priority;
+    struct opt_u64 cap_bytes, pin_bytes; /* no value: takes it away */
+    int32_t priority;
+};
+
+#define PRIORITY_MAX 100
+
 /* R29: absolute state that a client registers again; a fresh session has all of it zero. */
 struct resume {
     uint64_t peak, n;
     bool in_warmup, warmup_ended, busy;
     struct opt_u64 residue, reserved, allocated; /* last report */
     struct opt_u64 announced;                    /* R24a: what it will hold at most */
-    struct opt_u64 cap_bytes, pin_bytes;         /* R31 */
-    int32_t priority;
-    uint64_t revision;
+    struct operator_settings operator;           /* R31 */
     struct counts counts;
 };

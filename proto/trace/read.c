@@ -80,16 +80,16 @@ void trace_get_resume(const struct trace_line *line, struct resume *ret)
         .reserved = trace_get_u64(line, "reserved"),
         .allocated = trace_get_u64(line, "allocated"),
         .announced = trace_get_u64(line, "announced"),
-        .cap_bytes = trace_get_u64(line, "cap"),
-        .pin_bytes = trace_get_u64(line, "pin"),
-        .revision = trace_get_u64(line, "rev").v,
+        .operator.cap_bytes = trace_get_u64(line, "cap"),
+        .operator.pin_bytes = trace_get_u64(line, "pin"),
+        .operator.revision = trace_get_u64(line, "rev").v,
         .counts.retained = trace_get_u64(line, "retained").v,
         .counts.cold_start_releases = trace_get_u64(line, "cold").v,
         .counts.serving_releases = trace_get_u64(line, "serving").v,
         .counts.uncovered = trace_get_u64(line, "uncovered").v,
     };
     if (priority && parse_i64(priority, &number) == 0)
-        ret->priority = (int32_t)number;
+        ret->operator.priority =(int32_t) number;
     get_counts(line, "forced", ret->counts.forced, FORCE_MAX);
     get_counts(line, "local", ret->counts.local, CAUSE_MAX);
 }

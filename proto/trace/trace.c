@@ -43,7 +43,7 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
     [TRACE_ASK] = {"ask", "s:u", /* and reserved and allocated, unless force is there */
                    "reserved:u allocated:u free:u total:u force:r component:n releasable:u "
                    "from_empty:u t:t"},
-    [TRACE_OOM] = {"oom", "s:u need:u call:u", "reserved:u allocated:u t:t"},
+    [TRACE_OOM] = {"oom", "s:u need:u call:u", "reserved:u allocated:u target:u only_ready:b t:t"},
     [TRACE_LEASE] = {"lease", "s:u kind:k call:u", "bytes:u quiet:t wait:t term:t t:t"},
     [TRACE_UNLEASE] = {"unlease", "s:u", "kind:k t:t"},
     [TRACE_RECLAIM] = {"reclaim", "s:u event:u call:u", "bytes:u reason:s deadline:t t:t"},
@@ -340,6 +340,14 @@ static const char *get(const struct trace_pair *pairs, size_t count, const char 
 const char *trace_get(const struct trace_line *line, const char *key)
 {
     return get(line->pairs, line->pair_count, key);
+}
+
+bool trace_has(const struct trace_line *line, const char *key)
+{
+    for (size_t i = 0; i < line->pair_count; i++)
+        if (strcmp(line->pairs[i].key, key) == 0)
+            return true;
+    return false;
 }
 
 const char *trace_get_answer(const struct trace_line *line, const char *key)

@@ -90,6 +90,7 @@ int trace_parse(const char *text, size_t length, struct trace_line *ret,
 /* Values of a parsed line, whose form trace_parse has checked. Missing key or "-": none. */
 const char *trace_get(const struct trace_line *line, const char *key);        /* NULL if missing */
 const char *trace_get_answer(const struct trace_line *line, const char *key); /* NULL if missing */
+bool trace_has(const struct trace_line *line, const char *key); /* also where it is "-" */
 struct opt_u64 trace_get_u64(const struct trace_line *line, const char *key);
 struct opt_u64 trace_get_time(const struct trace_line *line, const char *key); /* ns */
 void trace_get_boundary(const struct trace_line *line, struct boundary *ret);

@@ -211,11 +211,11 @@ void trace_put_resume(struct trace_writer *w, const struct resume *state)
     put_known(w, "reserved", state->reserved);
     put_known(w, "allocated", state->allocated);
     put_known(w, "announced", state->announced);
-    put_known(w, "cap", state->cap_bytes);
-    put_known(w, "pin", state->pin_bytes);
-    if (state->priority)
-        trace_put_i64(w, "priority", state->priority);
-    put_nonzero(w, "rev", state->revision);
+    put_known(w, "cap", state->operator.cap_bytes);
+    put_known(w, "pin", state->operator.pin_bytes);
+    if (state->operator.priority)
+        trace_put_i64(w, "priority", state->operator.priority);
+    put_nonzero(w, "rev", state->operator.revision);
     put_nonzero(w, "retained", c->retained);
     put_nonzero(w, "cold", c->cold_start_releases);
     put_nonzero(w, "serving", c->serving_releases);

@@ -5,8 +5,6 @@
 
 #include "proto/base/name.h"
 
-#define PRIORITY_MAX 100 /* R31 */
-
 ProtobufCBinaryData text_bytes(const char *text, size_t size)
 {
     return (ProtobufCBinaryData){.len = strnlen(text, size), .data = (uint8_t *)(uintptr_t)text};
@@ -81,14 +79,14 @@ bool state_parse(const Dlo__Wire__State *m, struct resume *ret)
         .reserved = GET_OPT(m, reserved),
         .allocated = GET_OPT(m, allocated),
         .announced = GET_OPT(m, announced),
-        .cap_bytes = GET_OPT(m, cap),
-        .pin_bytes = GET_OPT(m, pin),
-        .priority = m->priority,
-        .revision = m->revision,
+        .operator.cap_bytes = GET_OPT(m, cap),
+        .operator.pin_bytes = GET_OPT(m, pin),
+        .operator.priority = m->priority,
+        .operator.revision = m->revision,
     };
     if (m->counts)
         counts_parse(m->counts, &ret->counts);
-    return ret->priority >= -PRIORITY_MAX && ret->priority <= PRIORITY_MAX;
+    return ret->operator.priority >= - PRIORITY_MAX && ret->operator.priority <= PRIORITY_MAX;
 }
 
 /* The length of a list without the zeros at its end. */
@@ -124,10 +122,10 @@ void state_fill(Dlo__Wire__State *m, Dlo__Wire__Counts *counts, const struct res
     PUT_OPT(m, reserved, state->reserved);
     PUT_OPT(m, allocated, state->allocated);
     PUT_OPT(m, announced, state->announced);
-    PUT_OPT(m, cap, state->cap_bytes);
-    PUT_OPT(m, pin, state->pin_bytes);
-    PUT(m, priority, state->priority);
-    PUT(m, revision, state->revision);
+    PUT_OPT(m, cap, state->operator.cap_bytes);
+    PUT_OPT(m, pin, state->operator.pin_bytes);
+    PUT(m, priority, state->operator.priority);
+    PUT(m, revision, state->operator.revision);
     counts_fill(counts, &state->counts);
     m->counts = counts;
 }

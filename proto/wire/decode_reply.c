@@ -37,7 +37,12 @@ static bool welcome_parse(const Dlo__Wire__Welcome *m, struct wire_welcome *ret)
     ret->policy = (enum policy)term_or_none(policy_terms, m->policy);
     ret->allow_never = m->allow_never != 0;
     ret->oom_wait_ns = m->oom_wait_ns;
-    return term_known(mode_terms, m->mode) &&
+    ret->operator.cap_bytes = GET_OPT(m, cap);
+    ret->operator.pin_bytes = GET_OPT(m, pin);
+    ret->operator.priority = m->priority;
+    ret->operator.revision = m->revision;
+    return m->priority >= -PRIORITY_MAX && m->priority <= PRIORITY_MAX &&
+           term_known(mode_terms, m->mode) &&
            fractions_finite(m->margin, m->cap_fraction, m->min_free);
 }
 
@@ -204,6 +209,10 @@ static bool body_parse(const Dlo__Wire__Reply *m, struct wire_reply *ret)
         ret->u.wait_end.end = (enum wait_end)term_or_none(wait_end_terms, m->wait_end->end);
         ret->u.wait_end.freed = m->wait_end->freed;
         ret->u.wait_end.free = GET_OPT(m->wait_end, free);
+        return true;
+    case DLO__WIRE__REPLY__BODY_REVISION:
+        ret->body = WIRE_REVISION;
+        ret->u.revision.revision = m->revision->revision;
         return true;
     case DLO__WIRE__REPLY__BODY_HELD:
         ret->body = WIRE_HELD;

@@ -8,11 +8,15 @@
 const char *wire_op_word(enum wire_op op)
 {
     static const char *const words[WIRE_OP_MAX] = {
-        [WIRE_OP_UNKNOWN] = "unknown", [WIRE_HELLO] = "hello",       [WIRE_ATTACH] = "attach",
-        [WIRE_DETACH] = "detach",      [WIRE_SET_PEAK] = "set_peak", [WIRE_WARMUP] = "warmup",
-        [WIRE_BUSY] = "busy",          [WIRE_ASK] = "ask",           [WIRE_RELEASED] = "released",
-        [WIRE_RESUME] = "resume",      [WIRE_STATUS] = "status",     [WIRE_EVENTS] = "events",
-        [WIRE_IDLE] = "idle",          [WIRE_OOM] = "oom",           [WIRE_RECLAIMED] = "reclaimed",
+        [WIRE_OP_UNKNOWN] = "unknown",  [WIRE_HELLO] = "hello",
+        [WIRE_ATTACH] = "attach",       [WIRE_DETACH] = "detach",
+        [WIRE_SET_PEAK] = "set_peak",   [WIRE_WARMUP] = "warmup",
+        [WIRE_BUSY] = "busy",           [WIRE_ASK] = "ask",
+        [WIRE_RELEASED] = "released",   [WIRE_RESUME] = "resume",
+        [WIRE_STATUS] = "status",       [WIRE_EVENTS] = "events",
+        [WIRE_IDLE] = "idle",           [WIRE_OOM] = "oom",
+        [WIRE_RECLAIMED] = "reclaimed", [WIRE_SET] = "set",
+        [WIRE_VACATE] = "vacate",
     };
 
     return (unsigned int)op < WIRE_OP_MAX ? words[op] : words[WIRE_OP_UNKNOWN];
@@ -159,6 +163,27 @@ static const char *reclaimed_parse(const Dlo__Wire__Reclaimed *m, struct wire_re
     return m->refusal != 0 || (m->has_reserved && m->has_allocated) ? NULL : "reclaimed.reserved";
 }
 
+static const char *set_parse(const Dlo__Wire__Set *m, struct wire_request *ret)
+{
+    struct operator_change *c = &ret->u.set.change;
+
+    ret->u.set.session = m->session;
+    *c = (struct operator_change){
+        .revision = m->revision,
+        .has_cap = m->has_cap || m->no_cap,
+        .has_pin = m->has_pin || m->no_pin,
+        .has_priority = m->has_priority != 0,
+        .cap_bytes = m->no_cap ? opt_none() : GET_OPT(m, cap),
+        .pin_bytes = m->no_pin ? opt_none() : GET_OPT(m, pin),
+        .priority = m->priority,
+    };
+    if (!m->has_session)
+        return "set.session";
+    if (!m->has_revision)
+        return "set.revision";
+    return c->priority >= -PRIORITY_MAX && c->priority <= PRIORITY_MAX ? NULL : "set.priority";
+}
+
 static const char *resume_parse(const Dlo__Wire__Resume *m, struct wire_request *ret)
 {
     if (!m->state)
@@ -216,6 +241,15 @@ static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *re
     case DLO__WIRE__REQUEST__OP_RECLAIMED:
         ret->op = WIRE_RECLAIMED;
         return reclaimed_parse(m->reclaimed, ret);
+    case DLO__WIRE__REQUEST__OP_SET:
+        ret->op = WIRE_SET;
+        return set_parse(m->set, ret);
+    case DLO__WIRE__REQUEST__OP_VACATE:
+        ret->op = WIRE_VACATE;
+        ret->u.vacate.bytes = m->vacate->has_bytes ? m->vacate->bytes : UINT64_MAX;
+        ret->u.vacate.session = m->vacate->session;
+        ret->u.vacate.only_ready = m->vacate->only_ready != 0;
+        return NULL;
     default:
         return NULL; /* from a newer peer */
     }

@@ -75,6 +75,10 @@ static size_t welcome_encode(Dlo__Wire__Reply *m, const struct wire_welcome *w, 
     PUT(&welcome, policy, w->policy);
     PUT(&welcome, allow_never, w->allow_never);
     PUT(&welcome, oom_wait_ns, w->oom_wait_ns);
+    PUT_OPT(&welcome, cap, w->operator.cap_bytes);
+    PUT_OPT(&welcome, pin, w->operator.pin_bytes);
+    PUT(&welcome, priority, w->operator.priority);
+    PUT(&welcome, revision, w->operator.revision);
     m->body_case = DLO__WIRE__REPLY__BODY_WELCOME;
     m->welcome = &welcome;
     return pack(m, out);
@@ -124,6 +128,16 @@ static size_t wait_end_encode(Dlo__Wire__Reply *m, const struct wire_wait_end *w
     PUT_OPT(&wait_end, free, w->free);
     m->body_case = DLO__WIRE__REPLY__BODY_WAIT_END;
     m->wait_end = &wait_end;
+    return pack(m, out);
+}
+
+static size_t revision_encode(Dlo__Wire__Reply *m, const struct wire_reply *reply, uint8_t *out)
+{
+    Dlo__Wire__Revision revision = DLO__WIRE__REVISION__INIT;
+
+    PUT_ALWAYS(&revision, revision, reply->u.revision.revision);
+    m->body_case = DLO__WIRE__REPLY__BODY_REVISION;
+    m->revision = &revision;
     return pack(m, out);
 }
 
@@ -366,6 +380,8 @@ size_t wire_encode_reply(struct wire_reply *reply, uint8_t *out)
         return reclaim_encode(&m, &reply->u.reclaim, out);
     case WIRE_WAIT_END:
         return wait_end_encode(&m, &reply->u.wait_end, out);
+    case WIRE_REVISION:
+        return revision_encode(&m, reply, out);
     case WIRE_HELD:
         return held_encode(&m, reply, out);
     default:

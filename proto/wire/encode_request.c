@@ -25,6 +25,8 @@ union op_memory {
     Dlo__Wire__Idle idle;
     Dlo__Wire__Oom oom;
     Dlo__Wire__Reclaimed reclaimed;
+    Dlo__Wire__Set set;
+    Dlo__Wire__Vacate vacate;
 };
 
 static void hello_fill(union op_memory *op, const struct wire_hello *hello)
@@ -106,6 +108,32 @@ static void released_fill(Dlo__Wire__Released *m, const struct wire_request *req
     PUT(m, us, request->u.released.us);
 }
 
+static void set_fill(Dlo__Wire__Set *m, const struct wire_request *request)
+{
+    const struct operator_change *c = &request->u.set.change;
+
+    dlo__wire__set__init(m);
+    PUT_ALWAYS(m, session, request->u.set.session);
+    PUT_ALWAYS(m, revision, c->revision);
+    if (c->has_cap)
+        PUT_OPT(m, cap, c->cap_bytes);
+    if (c->has_pin)
+        PUT_OPT(m, pin, c->pin_bytes);
+    m->has_priority = c->has_priority;
+    m->priority = c->priority;
+    PUT(m, no_cap, c->has_cap && !c->cap_bytes.has);
+    PUT(m, no_pin, c->has_pin && !c->pin_bytes.has);
+}
+
+static void vacate_fill(Dlo__Wire__Vacate *m, const struct wire_request *request)
+{
+    dlo__wire__vacate__init(m);
+    m->has_bytes = request->u.vacate.bytes != UINT64_MAX;
+    m->bytes = request->u.vacate.bytes;
+    PUT(m, session, request->u.vacate.session);
+    PUT(m, only_ready, request->u.vacate.only_ready);
+}
+
 static void status_fill(Dlo__Wire__StatusRequest *m, const struct wire_request *request)
 {
     dlo__wire__status_request__init(m);
@@ -158,6 +186,14 @@ static void more_op_fill(Dlo__Wire__Request *m, union op_memory *op, const struc
     case WIRE_RECLAIMED:
         reclaimed_fill(&op->reclaimed, r);
         SET_OP(m, RECLAIMED, reclaimed, &op->reclaimed);
+        break;
+    case WIRE_SET:
+        set_fill(&op->set, r);
+        SET_OP(m, SET, set, &op->set);
+        break;
+    case WIRE_VACATE:
+        vacate_fill(&op->vacate, r);
+        SET_OP(m, VACATE, vacate, &op->vacate);
         break;
     default:
         break; /* a request without an op, which every daemon answers with unsupported */

@@ -47,6 +47,8 @@ enum wire_op {
     WIRE_IDLE,
     WIRE_OOM,
     WIRE_RECLAIMED,
+    WIRE_SET,
+    WIRE_VACATE,
     WIRE_OP_MAX
 };
 
@@ -118,6 +120,15 @@ struct wire_request {
             struct opt_u64 reserved, allocated;
             uint64_t us;
         } reclaimed;
+        struct {
+            uint64_t session;
+            struct operator_change change;
+        } set;
+        struct {
+            uint64_t bytes;   /* UINT64_MAX: all there is */
+            uint64_t session; /* 0: any */
+            bool only_ready;
+        } vacate;
     } u;
 };
 
@@ -133,6 +144,7 @@ enum wire_body {
     WIRE_RECLAIM,
     WIRE_WAIT_END,
     WIRE_HELD,
+    WIRE_REVISION,
 };
 
 struct wire_reclaim {
@@ -155,6 +167,7 @@ struct wire_welcome {
     enum policy policy;
     bool allow_never;
     uint64_t oom_wait_ns;
+    struct operator_settings operator; /* R31 */
 };
 
 struct wire_daemon {
@@ -239,6 +252,9 @@ struct wire_reply {
         struct {
             uint64_t timeout_ns;
         } held;
+        struct {
+            uint64_t revision;
+        } revision;
         struct wire_status status;
         struct wire_events events;
     } u;

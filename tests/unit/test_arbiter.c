@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R20 to R24: who is asked to make room, and what they who wait are answered. */
+/* R20, R22 to R24: who is asked to make room, and what they who wait are answered. */
 #include <stdlib.h>
 
 #include "tests/unit/arbiter_case.h"
@@ -152,7 +152,7 @@ START_TEST(priority_comes_before_size_and_ties_go_to_the_older)
     join(4, true, 0);
     for (size_t n = 1; n <= 3; n++)
         idle(n);
-    state(1)->priority = 5;
+    state(1)->operator.priority = 5;
     oom(4, 65 * GB); /* 5 are missing: 2 covers, as 3 does */
     sample();
     expect("ask2");
@@ -188,7 +188,7 @@ START_TEST(nothing_below_a_pin)
     join(1, true, 50 * GB);
     join(2, true, 0);
     idle(1);
-    state(1)->pin_bytes = opt_u64(10 * GB);
+    state(1)->operator.pin_bytes = opt_u64(10 * GB);
     oom(2, 60 * GB);
     sample();
     expect("end2:nobody"); /* it cannot give a part */

@@ -296,7 +296,7 @@ END_TEST
 /* R31 in R5: an operator's cap replaces the fraction */
 START_TEST(a_cap_in_bytes_replaces_the_fraction)
 {
-    struct resume state = {.peak = 1000, .cap_bytes = {300, true}};
+    struct resume state = {.peak = 1000, .operator.cap_bytes = {300, true} };
 
     start(&state);
     ck_assert_int_eq(ask(300, 400, 400), REASON_WITHIN_BUDGET);

@@ -31,10 +31,10 @@ static void same_state(const struct resume *a, const struct resume *b)
     SAME_OPT(reserved);
     SAME_OPT(allocated);
     SAME_OPT(announced);
-    SAME_OPT(cap_bytes);
-    SAME_OPT(pin_bytes);
-    SAME(priority);
-    SAME(revision);
+    SAME_OPT(operator.cap_bytes);
+    SAME_OPT(operator.pin_bytes);
+    SAME(operator.priority);
+    SAME(operator.revision);
     SAME(counts.retained);
     SAME(counts.cold_start_releases);
     SAME(counts.serving_releases);
@@ -150,6 +150,21 @@ static void same_request(const struct wire_request *a, const struct wire_request
         SAME(u.oom.need);
         SAME_OPT(u.oom.reserved);
         SAME_OPT(u.oom.allocated);
+        break;
+    case WIRE_SET:
+        SAME(u.set.session);
+        SAME(u.set.change.revision);
+        SAME(u.set.change.has_cap);
+        SAME(u.set.change.has_pin);
+        SAME(u.set.change.has_priority);
+        SAME_OPT(u.set.change.cap_bytes);
+        SAME_OPT(u.set.change.pin_bytes);
+        SAME(u.set.change.priority);
+        break;
+    case WIRE_VACATE:
+        SAME(u.vacate.bytes);
+        SAME(u.vacate.session);
+        SAME(u.vacate.only_ready);
         break;
     case WIRE_RECLAIMED:
         SAME(u.reclaimed.call);
@@ -285,6 +300,8 @@ static void same_reply(const struct wire_reply *a, const struct wire_reply *b)
         SAME(u.wait_end.end);
         SAME(u.wait_end.freed);
         SAME_OPT(u.wait_end.free);
+    } else if (a->body == WIRE_REVISION) {
+        SAME(u.revision.revision);
     } else if (a->body == WIRE_HELD) {
         SAME(u.held.timeout_ns);
     } else if (a->body == WIRE_STATUS_PAGE) {

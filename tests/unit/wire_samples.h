@@ -8,7 +8,7 @@
 #include "proto/base/error.h"
 #include "proto/wire/wire.h"
 
-#define BODY_COUNT (WIRE_HELD + 1)
+#define BODY_COUNT (WIRE_REVISION + 1)
 
 static inline uint64_t big(void)
 {
@@ -41,10 +41,10 @@ static inline void fill_state(struct resume *s)
                          .reserved = big_opt(),
                          .allocated = big_opt(),
                          .announced = big_opt(),
-                         .cap_bytes = big_opt(),
-                         .pin_bytes = big_opt(),
-                         .priority = -100,
-                         .revision = big()};
+                         .operator.cap_bytes = big_opt(),
+                         .operator.pin_bytes = big_opt(),
+                         .operator.priority = - 100,
+                         .operator.revision = big()};
     s->counts = (struct counts){big(), big(), big(), big(), {0}, {0}};
     for (size_t i = 0; i < FORCE_MAX; i++)
         s->counts.forced[i] = big();
@@ -166,6 +166,17 @@ static inline void fill_request(struct wire_request *r, enum wire_op op, bool fu
         if (full)
             r->u.oom.reserved = r->u.oom.allocated = big_opt();
         break;
+    case WIRE_SET:
+        r->u.set.session = full ? big() : 0;
+        if (full)
+            r->u.set.change =
+                (struct operator_change){big(), true, true, true, big_opt(), opt_none(), -100};
+        break;
+    case WIRE_VACATE:
+        r->u.vacate.bytes = full ? big() : UINT64_MAX;
+        r->u.vacate.session = full ? big() : 0;
+        r->u.vacate.only_ready = full;
+        break;
     case WIRE_RECLAIMED:
         r->u.reclaimed.call = full ? big() : 0;
         r->u.reclaimed.refusal = full ? REFUSAL_NONE : REFUSAL_BUSY;
@@ -243,6 +254,7 @@ static inline void fill_welcome(struct wire_welcome *w)
     w->policy = POLICY_ALWAYS;
     w->allow_never = true;
     w->oom_wait_ns = big();
+    w->operator=(struct operator_settings){big_opt(), big_opt(), -100, big()};
 }
 
 static inline void fill_reply(struct wire_reply *r, enum wire_body body, bool full)
@@ -274,6 +286,8 @@ static inline void fill_reply(struct wire_reply *r, enum wire_body body, bool fu
         r->u.wait_end = (struct wire_wait_end){WAIT_END_SHADOW, big(), big_opt()};
     } else if (body == WIRE_HELD) {
         r->u.held.timeout_ns = big();
+    } else if (body == WIRE_REVISION) {
+        r->u.revision.revision = big();
     } else if (body == WIRE_STATUS_PAGE) {
         fill_status(&r->u.status, 1);
     } else if (body == WIRE_EVENTS_PAGE) {
