@@ -60,7 +60,8 @@ struct wait {
     uint64_t samples;   /* and came after so many */
     uint64_t freed;     /* for it, by the workers' reports */
     bool has_ended;     /* the event; the answer waits for its turn (R24) */
-    bool is_told_held;  /* R24: the `held` notice was sent */
+    bool had_to_queue;  /* R24: another retry came first */
+    bool is_told_held;  /* the `held` notice was sent */
     enum wait_end end;
 };
 

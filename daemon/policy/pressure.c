@@ -311,6 +311,25 @@ static bool advance(struct arbiter *a, struct tenant *t)
     return true;
 }
 
+/* Gives places to those that came when all were taken; their deadline runs meanwhile. */
+static bool place_the_rest(struct arbiter *a)
+{
+    bool did = false;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (!wait_is_active(&t->wait) || t->wait.event != 0)
+            continue;
+        if (a->now_ns >= t->wait.deadline_ns)
+            end_event(a, t, WAIT_END_DEADLINE);
+        else
+            did |= take_slot(a, t);
+    }
+    return did;
+}
+
 /* ---- answers ---- */
 
 /* R24: retries are granted one at a time. */
@@ -351,10 +370,34 @@ static struct tenant *next_retry(struct arbiter *a)
     return first;
 }
 
+/* What was covered when its event ended may have been taken by the retries before it: it is looked
+ * at again, as a new event. The answer says what is, not what was promised. */
+static void look_again(struct arbiter *a, struct tenant *t)
+{
+    t->wait.has_ended = t->wait.had_to_queue = false;
+    t->wait.event = 0;
+    want_sample(a, &t->wait);
+}
+
+static void grant_next(struct arbiter *a)
+{
+    struct tenant *retry = a->granted ? NULL : next_retry(a);
+
+    if (retry && retry->wait.had_to_queue && retry->wait.end == WAIT_END_COVERED)
+        look_again(a, retry);
+    else if (retry)
+        answer(a, retry);
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (is_to_be_answered(t))
+            t->wait.had_to_queue = true;
+    }
+}
+
 static void answer_all(struct arbiter *a)
 {
-    struct tenant *retry;
-
     if (a->granted && a->now_ns - a->granted_ns >= ARBITER_GRANT_NS)
         a->granted = NULL;
     list_for_each(pos, tmp, &a->tenants)
@@ -364,28 +407,8 @@ static void answer_all(struct arbiter *a)
         if (is_to_be_answered(t) && (!is_retry(&t->wait) || a->now_ns >= t->wait.deadline_ns))
             answer(a, t);
     }
-    retry = a->granted ? NULL : next_retry(a);
-    if (retry)
-        answer(a, retry);
-}
-
-/* Gives places to those that came when all were taken; their deadline runs meanwhile. */
-static bool place_the_rest(struct arbiter *a)
-{
-    bool did = false;
-
-    list_for_each(pos, tmp, &a->tenants)
-    {
-        struct tenant *t = list_entry(pos, struct tenant, link);
-
-        if (!wait_is_active(&t->wait) || t->wait.event != 0)
-            continue;
-        if (a->now_ns >= t->wait.deadline_ns)
-            end_event(a, t, WAIT_END_DEADLINE);
-        else
-            did |= take_slot(a, t);
-    }
-    return did;
+    grant_next(a);
+    (void)place_the_rest(a); /* who is looked at again */
 }
 
 /* The oldest event that is younger than that one. */
@@ -418,8 +441,8 @@ void pressure_run(struct arbiter *a)
             did |= advance(a, t);
         }
     } while (did);
+    answer_all(a);
     for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
         if (a->events[i] && !has_its_sample(a, wait_at(a, i)))
             a->wants_sample = true;
-    answer_all(a);
 }

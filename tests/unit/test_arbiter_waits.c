@@ -193,6 +193,26 @@ START_TEST(what_is_freed_for_one_is_not_promised_to_another)
 }
 END_TEST
 
+START_TEST(what_the_retry_before_took_is_not_said_to_be_there)
+{
+    device(100 * GB);
+    for (size_t n = 1; n <= 3; n++)
+        join(n, true, 0);
+    for (size_t n = 1; n <= 3; n++)
+        oom(n, 50 * GB);
+    sample();
+    expect("end1:covered"); /* so are the others, until the first has its own */
+    (void)boundary(1, 60 * GB, 60 * GB);
+    expect("");
+    ck_assert(arbiter_wants_sample(&arbiter));
+    sample();
+    expect("end2:nobody");
+    (void)boundary(2, 0, 0);
+    sample();
+    expect("end3:nobody");
+}
+END_TEST
+
 START_TEST(two_who_wait_make_room_for_each_other)
 {
     device(100 * GB);
@@ -247,6 +267,7 @@ static Suite *suite(void)
     tcase_add_test(c, retries_are_granted_one_at_a_time);
     tcase_add_test(c, a_grant_that_is_not_used_ends_by_itself);
     tcase_add_test(c, what_is_freed_for_one_is_not_promised_to_another);
+    tcase_add_test(c, what_the_retry_before_took_is_not_said_to_be_there);
     tcase_add_test(c, two_who_wait_make_room_for_each_other);
     tcase_add_test(c, more_events_than_places_are_all_answered);
     suite_add_tcase(s, c);

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 1,000 random schedules of several workers on one device, each played with the arbiter and without
+ * one: what R20 to R25a promise holds at every step, and fewer requests fail. The seed of a
+ * schedule is its number.
+ *
+ * A worker serves requests: it idles (in an idle wait, or dormant), begins a bracket, loads its
+ * components one after the other, each of which needs so much of the device, passes a boundary
+ * after each, and ends. It keeps its cache until it is told otherwise, or runs out of memory: then
+ * it releases, asks for room, and tries once more. Some die, some stop for a while. */
+#include <stdlib.h>
+
+#include "tests/unit/arbiter_case.h"
+
+#define SCHEDULES  1000
+#define WORKERS    5
+#define STEPS      1200 /* of 50 ms: a minute */
+#define STEP_NS    (ARBITER_S / 20)
+#define COMPONENTS 3
+#define SAMPLES    5 /* steps between periodic samples */
+
+/* As ck_assert, which writes to a pipe each time: here it is asked millions of times. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg("schedule %u: %s", (unsigned)schedule, #condition);                       \
+    } while (0)
+
+enum doing { IDLE, BUSY, IN_OOM, DEAD };
+
+struct worker {
+    enum doing doing;
+    uint64_t until_ns;   /* of what it does now */
+    uint64_t stopped_ns; /* it answers nothing until then */
+    uint64_t reserved, allocated;
+    uint64_t needs[COMPONENTS], largest;
+    uint32_t component;
+    uint64_t begun_ns, told_event;
+    bool is_told; /* to release, by an action */
+};
+
+static struct worker workers[WORKERS + 1];
+static bool has_arbiter;
+static uint64_t schedule, random_state, grants_until_ns, credited, given_back;
+static size_t granted_to;
+static uint64_t failed[2], served[2], asked_total;
+static struct {
+    uint64_t held_bytes, until_ns;
+} grave;
+
+static uint64_t pick(uint64_t from, uint64_t to)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return from + (z ^ (z >> 31)) % (to - from + 1);
+}
+
+static uint64_t room(void)
+{
+    uint64_t used = grave.held_bytes;
+
+    for (size_t n = 1; n <= WORKERS; n++)
+        used += workers[n].reserved;
+    MUST(used <= total_bytes);
+    return total_bytes - used;
+}
+
+static void take_sample(void)
+{
+    struct sample s = {.free = opt_u64(room()), .total = opt_u64(total_bytes)};
+
+    arbiter_sample(&arbiter, &s, now_ns);
+}
+
+/* ---- what holds at every step ---- */
+
+static void check_reclaim(const struct action *a)
+{
+    size_t n = (size_t)a->tenant->number;
+    const struct worker *w = &workers[n];
+
+    MUST(w->doing != DEAD);
+    /* R20, R23: only one that can do it now, on its own thread */
+    MUST(a->tenant->is_idle || w->doing == IN_OOM);
+    MUST(a->event > w->told_event); /* R23: once per event, oldest first */
+    workers[n].told_event = a->event;
+    workers[n].is_told = true;
+    calls[n] = a->call;
+    asked_total++;
+}
+
+/* R24: retries one at a time, and by the deadline. */
+static void check_end(const struct action *a)
+{
+    size_t n = (size_t)a->tenant->number;
+    struct worker *w = &workers[n];
+
+    if (w->doing == IN_OOM) {
+        bool is_retry = a->end == WAIT_END_COVERED || a->end == WAIT_END_NOBODY;
+
+        MUST(!is_retry || granted_to == 0 || now_ns >= grants_until_ns ||
+             now_ns - w->begun_ns >= 5 * ARBITER_S);
+        if (is_retry) {
+            granted_to = n;
+            grants_until_ns = now_ns + ARBITER_GRANT_NS;
+        }
+        MUST(now_ns - w->begun_ns <= 21 * ARBITER_S);
+        if (a->end == WAIT_END_COVERED) /* the answer says what is */
+            MUST(a->free.has && a->free.v >= w->needs[w->component]);
+    } else {
+        MUST(now_ns - w->begun_ns <= ARBITER_S / 5 + STEP_NS);
+    }
+    credited += a->freed;
+    w->until_ns = now_ns; /* it goes on */
+}
+
+static void check_state(void)
+{
+    uint32_t waiting = 0;
+    uint64_t active = 0;
+
+    for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
+        if (arbiter.events[i])
+            active |= UINT64_C(1) << i;
+    list_for_each(pos, tmp, &arbiter.tenants)
+    {
+        const struct tenant *t = list_entry(pos, struct tenant, link);
+
+        waiting += t->wait.kind != WAIT_NONE;
+        MUST((t->reclaim.serves & ~active) == 0); /* R23: a request ends with its event */
+        MUST((t->asked & ~active) == 0);
+        MUST((t->reclaim.serves & ~t->asked) == 0);
+        if (t->wait.kind != WAIT_NONE)
+            MUST(t->wait.deadline_ns > now_ns); /* R24, R28 */
+    }
+    MUST(waiting == arbiter.waiting);
+    MUST(arbiter_due(&arbiter) > now_ns);
+    MUST(credited <= given_back); /* nothing is counted twice */
+    MUST(list_empty(&arbiter.actions));
+}
+
+static void settle(void)
+{
+    struct action a;
+
+    do {
+        while (arbiter_next(&arbiter, &a)) {
+            if (a.kind == ACTION_RECLAIM)
+                check_reclaim(&a);
+            else if (a.kind == ACTION_END)
+                check_end(&a);
+        }
+        if (arbiter_wants_sample(&arbiter))
+            take_sample();
+    } while (!list_empty(&arbiter.actions));
+    check_state();
+}
+
+/* ---- what workers do ---- */
+
+static void end_grant(size_t n)
+{
+    if (granted_to == n)
+        granted_to = 0;
+}
+
+static void give_back(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    given_back += w->reserved - w->allocated;
+    w->reserved = w->allocated;
+    if (!has_arbiter)
+        return;
+    end_grant(n);
+    policy_released(&players[n].policy, w->reserved, w->allocated);
+}
+
+static void report_release(size_t n)
+{
+    give_back(n);
+    if (has_arbiter)
+        arbiter_reported(&arbiter, tenant(n), true, 1000, now_ns);
+}
+
+static bool grow(struct worker *w)
+{
+    uint64_t needed = w->needs[w->component];
+
+    w->allocated = bytes_min(w->reserved, needed);
+    if (w->reserved >= needed)
+        return true;
+    if (needed - w->reserved > room())
+        return false;
+    w->reserved = w->allocated = needed;
+    return true;
+}
+
+static void end_request(size_t n, bool did_serve)
+{
+    struct worker *w = &workers[n];
+    struct others others = {0};
+
+    *(did_serve ? &served[has_arbiter] : &failed[has_arbiter]) += 1;
+    w->allocated = 0;
+    w->doing = IDLE;
+    w->until_ns = now_ns + pick(1, 20) * STEP_NS;
+    if (!has_arbiter)
+        return;
+    end_grant(n);
+    MUST(policy_busy(&players[n].policy, PHASE_END) == 0);
+    policy_report(&players[n].policy, opt_u64(w->reserved), opt_u64(0));
+    arbiter_busy_end(&arbiter, tenant(n), opt_u64(bytes_sub_sat(w->largest, w->reserved)), now_ns,
+                     &others);
+    if (policy_bracket_end(&players[n].policy, &others) != REASON_NONE)
+        report_release(n);
+    if (pick(0, 9) < 7) /* the rest is dormant */
+        MUST(arbiter_idle(&arbiter, tenant(n), PHASE_BEGIN, false, now_ns) == 0);
+}
+
+static void run_out(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    w->allocated = 0;
+    report_release(n);
+    w->begun_ns = now_ns;
+    w->doing = IN_OOM;
+    w->until_ns = now_ns;
+    if (!has_arbiter)
+        return;
+    w->until_ns = UINT64_MAX; /* until its call ends */
+    end_grant(n);
+    MUST(arbiter_oom(&arbiter, tenant(n), w->needs[w->component], n, now_ns) == 0);
+}
+
+/* A component runs, or not. */
+static void load(size_t n, bool is_retry)
+{
+    struct worker *w = &workers[n];
+
+    if (grow(w)) {
+        w->doing = BUSY;
+        w->until_ns = now_ns + pick(1, 6) * STEP_NS;
+        w->largest = bytes_max(w->largest, w->reserved);
+    } else if (!is_retry) {
+        w->largest = bytes_max(w->largest, w->needs[w->component]);
+        run_out(n);
+    } else {
+        w->doing = BUSY;
+        end_request(n, false);
+    }
+}
+
+static void begin_request(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    w->doing = BUSY;
+    w->component = 0;
+    w->begun_ns = now_ns;
+    w->until_ns = now_ns;
+    if (!has_arbiter)
+        return;
+    if (tenant(n)->is_idle)
+        MUST(arbiter_idle(&arbiter, tenant(n), PHASE_END, false, now_ns) == 0);
+    end_grant(n);
+    MUST(policy_busy(&players[n].policy, PHASE_BEGIN) == 0);
+    if (arbiter_busy_begin(&arbiter, tenant(n), opt_u64(bytes_sub_sat(w->largest, w->reserved)),
+                           ARBITER_S, n, now_ns))
+        w->until_ns = UINT64_MAX;
+}
+
+static void pass_boundary(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    w->allocated = 0;
+    if (has_arbiter) {
+        end_grant(n);
+        if (boundary(n, w->reserved, 0))
+            report_release(n);
+    }
+    if (++w->component < COMPONENTS)
+        load(n, false);
+    else
+        end_request(n, true);
+}
+
+static void die(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    grave.held_bytes += w->reserved;
+    grave.until_ns = now_ns + pick(1, 100) * STEP_NS;
+    w->reserved = w->allocated = 0;
+    w->doing = DEAD;
+    if (!has_arbiter)
+        return;
+    end_grant(n);
+    arbiter_remove(&arbiter, tenant(n), now_ns);
+}
+
+static void answer_reclaim(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    w->is_told = false;
+    give_back(n);
+    if (arbiter_reclaimed(&arbiter, tenant(n), calls[n], true, 1000, now_ns) < 0)
+        arbiter_reported(&arbiter, tenant(n), true, 1000, now_ns); /* too late, but done */
+}
+
+static void act(size_t n)
+{
+    struct worker *w = &workers[n];
+
+    if (w->doing == DEAD || now_ns < w->stopped_ns)
+        return;
+    if (w->is_told)
+        answer_reclaim(n);
+    if (now_ns < w->until_ns)
+        return;
+    if (w->doing == IDLE)
+        begin_request(n);
+    else if (w->doing == IN_OOM)
+        load(n, true);
+    else if (w->allocated == 0)
+        load(n, false);
+    else
+        pass_boundary(n);
+}
+
+static void accident(void)
+{
+    size_t n = (size_t)pick(1, WORKERS);
+
+    if (workers[n].doing != DEAD && pick(0, 3) == 0)
+        die(n);
+    else
+        workers[n].stopped_ns = now_ns + pick(1, 100) * STEP_NS;
+}
+
+static void start(uint64_t seed, bool with)
+{
+    device(pick(60, 120) * GB);
+    has_arbiter = with;
+    random_state = seed;
+    memset(workers, 0, sizeof(workers));
+    memset(&grave, 0, sizeof(grave));
+    credited = given_back = 0;
+    granted_to = 0;
+    for (size_t n = 1; n <= WORKERS; n++) {
+        for (size_t i = 0; i < COMPONENTS; i++)
+            workers[n].needs[i] = pick(2, 40) * GB;
+        workers[n].until_ns = now_ns + pick(0, 40) * STEP_NS;
+        join(n, true, 0);
+    }
+}
+
+static void play(uint64_t seed, bool with)
+{
+    schedule = seed;
+    start(seed, with);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        now_ns += STEP_NS;
+        if (now_ns >= grave.until_ns)
+            grave.held_bytes = 0;
+        if (has_arbiter) {
+            arbiter_tick(&arbiter, now_ns);
+            if (step % SAMPLES == 0)
+                take_sample();
+            settle();
+        }
+        if (pick(0, 399) == 0)
+            accident();
+        for (size_t n = 1; n <= WORKERS; n++) {
+            act(n);
+            if (has_arbiter)
+                settle();
+        }
+    }
+}
+
+START_TEST(random_schedules_keep_what_is_promised)
+{
+    const char *is_long = getenv("DLO_LONG");
+    uint64_t count = is_long && *is_long == '1' ? 20 * SCHEDULES : SCHEDULES;
+
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        play(seed, false);
+        play(seed, true);
+    }
+    printf(
+        "# %u schedules: %u requests failed of %u without a daemon, %u of %u with one; %u asked\n",
+        (unsigned)count, (unsigned)failed[0], (unsigned)(failed[0] + served[0]),
+        (unsigned)failed[1], (unsigned)(failed[1] + served[1]), (unsigned)asked_total);
+    ck_assert_uint_gt(asked_total, count);
+    ck_assert_uint_lt(failed[1] * (failed[0] + served[0]), failed[0] * (failed[1] + served[1]));
+    ck_assert_uint_lt(failed[1], failed[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("arbiter_random");
+    TCase *c = tcase_create("all");
+    SRunner *runner;
+    int failures;
+
+    tcase_add_test(c, random_schedules_keep_what_is_promised);
+    tcase_set_timeout(c, 300);
+    suite_add_tcase(s, c);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
