@@ -51,6 +51,7 @@ struct wait {
     enum wait_kind kind;
     uint64_t call;  /* the caller's, shown in `end` */
     uint64_t event; /* 0: has none yet, all places are taken; or it has ended */
+    uint64_t turn;  /* its first event: retries are granted in this order (R24) */
     uint32_t slot;
     uint64_t bytes, begun_ns, deadline_ns;
     uint64_t target;    /* WAIT_OPERATOR: only this session, 0: any */

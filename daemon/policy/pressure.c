@@ -29,6 +29,8 @@ static bool take_slot(struct arbiter *a, struct tenant *t)
         a->events[i] = t;
         t->wait.slot = i;
         t->wait.event = ++a->last_event;
+        if (t->wait.turn == 0)
+            t->wait.turn = t->wait.event;
         return true;
     }
     return false;
@@ -364,7 +366,7 @@ static struct tenant *next_retry(struct arbiter *a)
         struct tenant *t = list_entry(pos, struct tenant, link);
 
         if (is_to_be_answered(t) && is_retry(&t->wait) &&
-            (!first || t->wait.event < first->wait.event))
+            (!first || t->wait.turn < first->wait.turn))
             first = t;
     }
     return first;
