@@ -144,9 +144,9 @@ START_TEST(a_daemon_that_goes_to_shadow_leaves_the_threshold_as_it_was)
     struct fake *f = started_daemon();
 
     start(NULL, DLO_MODE_ON);
+    dlo_cache_close(cache); /* it borrows the handle */
     dlo_close(client);
     client = open_client_at(cuda, f->path, DLO_MODE_ON);
-    dlo_cache_close(cache);
     cache = open_pool(cuda, client);
     pool = dlo_cache_pool(cache);
     boundary(0);
@@ -170,9 +170,9 @@ START_TEST(without_the_daemon_the_driver_keeps_the_cap)
     unsigned long long held, blocks[18];
 
     start(NULL, DLO_MODE_ON);
+    dlo_cache_close(cache); /* it borrows the handle */
     dlo_close(client);
     client = open_client_at(cuda, f->path, DLO_MODE_ON);
-    dlo_cache_close(cache);
     cache = open_pool(cuda, client);
     pool = dlo_cache_pool(cache);
     held = take(pool, 64 * MIB);
@@ -303,9 +303,9 @@ START_TEST(a_release_is_proven)
     unsigned long long pin;
 
     start(NULL, DLO_MODE_ON);
+    dlo_cache_close(cache); /* it borrows the handle */
     dlo_close(client);
     client = open_client_at(cuda, f->path, DLO_MODE_ON);
-    dlo_cache_close(cache);
     cache = open_pool(cuda, client);
     pool = dlo_cache_pool(cache);
     ck_assert_uint_eq(state_of(cache).release_us, DLO_MISSING);
