@@ -19,8 +19,10 @@ void arbiter_init(struct arbiter *a, const struct policy_settings *settings,
  * the same events give the same actions in a replay. */
 static void at(struct arbiter *a, uint64_t now_ns)
 {
+    uint64_t due_ns = arbiter_due(a); /* as of the last event */
+
     a->now_ns = now_ns;
-    if (arbiter_due(a) > now_ns)
+    if (due_ns > now_ns)
         return;
     pressure_miss(a);
     pressure_run(a);
@@ -246,6 +248,38 @@ int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t cal
     return 0;
 }
 
+int arbiter_reserve(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t wait_ns,
+                    uint64_t term_ns, uint64_t call, uint64_t now_ns)
+{
+    const struct wait w = {
+        .kind = WAIT_RESERVE,
+        .call = call,
+        .bytes = bytes,
+        .term_ns = term_ns,
+        .deadline_ns = bytes_add_sat(now_ns, wait_ns),
+    };
+
+    if (bytes == 0 || term_ns == 0 || wait_ns > ARBITER_RESERVE_WAIT_MAX_NS ||
+        term_ns > ARBITER_RESERVE_TERM_MAX_NS)
+        return ERR_INVALID;
+    if (t->wait.kind != WAIT_NONE)
+        return ERR_BAD_STATE;
+    at(a, now_ns);
+    pressure_begin(a, t, &w);
+    pressure_run(a);
+    return 0;
+}
+
+int arbiter_unreserve(struct arbiter *a, struct tenant *t, uint64_t now_ns)
+{
+    at(a, now_ns);
+    if (arbiter_held(a, t) == 0 && t->hold.bytes == 0)
+        return ERR_BAD_STATE;
+    t->hold = (struct hold){0};
+    pressure_run(a);
+    return 0;
+}
+
 static bool has_session(const struct arbiter *a, uint64_t number)
 {
     list_for_each(pos, tmp, &a->tenants)
@@ -315,6 +349,12 @@ void arbiter_tick(struct arbiter *a, uint64_t now_ns)
     at(a, now_ns);
 }
 
+/* A time that is still to come; one that is over is never due. */
+static uint64_t later(const struct arbiter *a, uint64_t ns)
+{
+    return ns > a->now_ns ? ns : UINT64_MAX;
+}
+
 uint64_t arbiter_due(const struct arbiter *a)
 {
     uint64_t due = UINT64_MAX;
@@ -327,6 +367,12 @@ uint64_t arbiter_due(const struct arbiter *a)
 
         if (t->wait.kind != WAIT_NONE)
             due = bytes_min(due, t->wait.deadline_ns);
+        if (t->wait.kind == WAIT_RESERVE) {
+            due = bytes_min(due, later(a, t->wait.rests_ns));
+            due = bytes_min(due, later(a, a->resumes_ns));
+        }
+        if (t->hold.bytes != 0)
+            due = bytes_min(due, later(a, t->hold.ends_ns));
         if (t->reclaim.deadline_ns != 0)
             due = bytes_min(due, t->reclaim.deadline_ns);
     }

@@ -28,6 +28,11 @@
 #define ARBITER_LATE_NS (60 * ARBITER_S)
 /* R24: a retry has so long until the next one is granted. */
 #define ARBITER_GRANT_NS (2 * ARBITER_S)
+/* R25: a reservation that waits raises an event that often. */
+#define ARBITER_RESERVE_REST_NS (2 * ARBITER_S)
+/* R25: the longest that a reservation may be asked to wait, and to last. */
+#define ARBITER_RESERVE_WAIT_MAX_NS (600 * ARBITER_S)
+#define ARBITER_RESERVE_TERM_MAX_NS (24 * 3600 * ARBITER_S)
 /* R24a: who was busy within that time will be again. */
 #define ARBITER_ACTIVE_NS (600 * ARBITER_S)
 
@@ -43,6 +48,7 @@ enum wait_kind {
     WAIT_NONE,
     WAIT_OOM,      /* R24: a load has failed, or does not fit (R24b) */
     WAIT_BUSY,     /* R24a: a bracket begins with a need that is not there */
+    WAIT_RESERVE,  /* R25: bytes are to be kept for it */
     WAIT_OPERATOR, /* somebody asks for the caches of others; bytes says how much */
 };
 
@@ -54,6 +60,8 @@ struct wait {
     uint64_t turn;  /* its first event: retries are granted in this order (R24) */
     uint32_t slot;
     uint64_t bytes, begun_ns, deadline_ns;
+    uint64_t term_ns;   /* WAIT_RESERVE */
+    uint64_t rests_ns;  /* WAIT_RESERVE: no event before that */
     uint64_t target;    /* WAIT_OPERATOR: only this session, 0: any */
     bool only_ready;    /* WAIT_OPERATOR: leave out those that answer at their next boundary */
     bool needs_sample;  /* one that is younger than sample_ns and sample_count */
@@ -64,6 +72,13 @@ struct wait {
     bool had_to_queue;  /* R24: another retry came first */
     bool is_told_held;  /* the `held` notice was sent */
     enum wait_end end;
+};
+
+/* R25: bytes that are kept for one. */
+struct hold {
+    uint64_t bytes;        /* 0: none */
+    uint64_t ends_ns;      /* its term */
+    uint64_t before_bytes; /* what the holder's process had when it was granted */
 };
 
 /* A release that a session was asked for (R23). */
@@ -97,6 +112,8 @@ struct tenant {
     struct policy_session *policy; /* borrowed; NULL for one that holds no cache of ours */
     uint64_t number;
     struct opt_u64 releasable;   /* of its last report */
+    uint64_t pid;                /* of its process, 0: not known */
+    struct hold hold;            /* R25 */
     uint64_t charge;             /* R24: freed for it, until its next report */
     bool is_idle, is_background; /* R21: in an idle wait; R23: its background thread listens */
     bool was_busy;
@@ -126,6 +143,7 @@ struct arbiter {
     uint64_t newest_ns;   /* when it was taken */
     uint64_t samples;     /* that came */
     bool wants_sample;
+    uint64_t resumes_ns;    /* R29: until then no reservation is granted */
     struct tenant *granted; /* R24 */
     uint64_t granted_ns;
     struct ghost ghosts[ARBITER_GHOSTS];
@@ -182,6 +200,14 @@ int arbiter_idle(struct arbiter *a, struct tenant *t, enum phase phase, bool is_
 int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t call,
                 uint64_t now_ns) _must_check_;
 
+/* R25: so many bytes are to be kept for t, for term_ns from the grant on. Another one replaces what
+ * it has. Ends by an ACTION_END: granted where that says covered, unverified or shadow.
+ * ERR_BAD_STATE: it waits already; ERR_INVALID: no bytes, or times beyond the limits above. */
+int arbiter_reserve(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t wait_ns,
+                    uint64_t term_ns, uint64_t call, uint64_t now_ns) _must_check_;
+/* ERR_BAD_STATE: it has none. */
+int arbiter_unreserve(struct arbiter *a, struct tenant *t, uint64_t now_ns) _must_check_;
+
 /* An operator asks that so many bytes be made free, or, with UINT64_MAX, for all there is. target:
  * a session's number, 0 for all. ERR_BAD_STATE, ERR_UNKNOWN_SESSION. */
 int arbiter_operator(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t target,
@@ -209,5 +235,7 @@ bool arbiter_next(struct arbiter *a, struct action *ret) _must_check_;
 /* R20: bytes that it could give back, and whether it can do so now. */
 uint64_t tenant_claim(const struct tenant *t);
 enum readiness tenant_readiness(const struct arbiter *a, const struct tenant *t);
+/* R25: bytes that are kept for it and that it has not taken yet. */
+uint64_t arbiter_held(const struct arbiter *a, const struct tenant *t);
 /* R24a: what it will map beyond what it holds. */
 uint64_t tenant_unmet_need(const struct tenant *t);

@@ -18,6 +18,8 @@ uint64_t tenant_reclaim_ns(const struct tenant *t);
 bool wait_is_active(const struct wait *w);
 /* R22: the newest sample, where it is young enough. */
 bool arbiter_has_sample(const struct arbiter *a);
+/* What all sessions of that process hold. */
+uint64_t arbiter_process_bytes(const struct arbiter *a, const struct tenant *t);
 /* R22: bytes that the call of t lacks, beside what is freed for others. */
 uint64_t arbiter_missing(const struct arbiter *a, const struct tenant *t);
 /* R24a: is there another session whose need does not fit what is free? */

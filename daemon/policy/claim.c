@@ -37,7 +37,7 @@ enum readiness tenant_readiness(const struct arbiter *a, const struct tenant *t)
 
     if (!t->policy || !tenant_is_on(a, t))
         return READINESS_ABSENT;
-    if (t->is_idle || t->wait.kind == WAIT_OOM)
+    if (t->is_idle || t->wait.kind == WAIT_OOM || t->wait.kind == WAIT_RESERVE)
         return READINESS_READY;
     is_busy = !t->policy->choice.brackets || t->policy->state.busy;
     if (t->is_background && t->policy->choice.brackets && !is_busy)
@@ -75,6 +75,50 @@ bool arbiter_has_sample(const struct arbiter *a)
     return a->newest.free.has && a->now_ns - a->newest_ns <= ARBITER_SAMPLE_MAX_AGE_NS;
 }
 
+uint64_t arbiter_process_bytes(const struct arbiter *a, const struct tenant *t)
+{
+    uint64_t sum = 0;
+
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        const struct tenant *other = list_entry(pos, struct tenant, link);
+
+        if (other->policy && (other == t || (t->pid != 0 && other->pid == t->pid)))
+            sum = bytes_add_sat(sum, other->policy->state.reserved.v);
+    }
+    return sum;
+}
+
+uint64_t arbiter_held(const struct arbiter *a, const struct tenant *t)
+{
+    if (t->hold.bytes == 0 || a->now_ns >= t->hold.ends_ns)
+        return 0;
+    return bytes_sub_sat(t->hold.bytes,
+                         bytes_sub_sat(arbiter_process_bytes(a, t), t->hold.before_bytes));
+}
+
+static bool is_active(const struct arbiter *a, const struct tenant *t)
+{
+    return t->policy->state.busy ||
+           (t->was_busy && a->now_ns - t->last_busy_ns <= ARBITER_ACTIVE_NS);
+}
+
+/* What of the device is spoken for by others, as far as this call must not take it. */
+static uint64_t taken_by(const struct arbiter *a, const struct tenant *other, const struct wait *by)
+{
+    const struct wait *w = &other->wait;
+    uint64_t taken = bytes_add_sat(other->charge, arbiter_held(a, other));
+
+    /* what was freed for an older event is not there for this one; its holder has no charge before
+     * its answer */
+    if (w->kind == WAIT_OOM && w->event != 0 && w->event < by->event)
+        taken = bytes_add_sat(taken, bytes_min(w->freed, w->bytes));
+    /* R25: what active sessions are known to map again is to fit beside a reservation */
+    if (by->kind == WAIT_RESERVE && other->policy && is_active(a, other))
+        taken = bytes_add_sat(taken, tenant_unmet_need(other));
+    return taken;
+}
+
 uint64_t arbiter_missing(const struct arbiter *a, const struct tenant *t)
 {
     uint64_t taken = 0;
@@ -82,23 +126,11 @@ uint64_t arbiter_missing(const struct arbiter *a, const struct tenant *t)
     list_for_each(pos, tmp, &a->tenants)
     {
         const struct tenant *other = list_entry(pos, struct tenant, link);
-        const struct wait *w = &other->wait;
 
-        if (other == t)
-            continue;
-        taken = bytes_add_sat(taken, other->charge);
-        /* what was freed for an older event is not there for this one; its holder has no charge
-         * before its answer */
-        if (w->kind == WAIT_OOM && w->event != 0 && w->event < t->wait.event)
-            taken = bytes_add_sat(taken, bytes_min(w->freed, w->bytes));
+        if (other != t)
+            taken = bytes_add_sat(taken, taken_by(a, other, &t->wait));
     }
     return bytes_sub_sat(t->wait.bytes, bytes_sub_sat(a->newest.free.v, taken));
-}
-
-static bool is_active(const struct arbiter *a, const struct tenant *t)
-{
-    return t->policy->state.busy ||
-           (t->was_busy && a->now_ns - t->last_busy_ns <= ARBITER_ACTIVE_NS);
 }
 
 bool arbiter_has_neighbour_need(const struct arbiter *a, const struct tenant *t)

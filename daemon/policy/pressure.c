@@ -68,6 +68,20 @@ static void drop_slot(struct arbiter *a, struct wait *w)
     }
 }
 
+/* R25: granted where the room is there, and where nobody can tell. */
+static void grant_hold(struct arbiter *a, struct tenant *t)
+{
+    const struct wait *w = &t->wait;
+
+    if (w->kind != WAIT_RESERVE || (w->end != WAIT_END_COVERED && w->end != WAIT_END_UNVERIFIED))
+        return;
+    t->hold = (struct hold){
+        .bytes = w->bytes,
+        .ends_ns = bytes_add_sat(a->now_ns, w->term_ns),
+        .before_bytes = arbiter_process_bytes(a, t),
+    };
+}
+
 static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
 {
     struct wait *w = &t->wait;
@@ -76,6 +90,7 @@ static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
         drop_slot(a, w);
     w->has_ended = true;
     w->end = end;
+    grant_hold(a, t); /* now: the next event must not count on it */
 }
 
 void pressure_forget(struct arbiter *a, struct tenant *t)
@@ -277,6 +292,15 @@ static bool awaits_ghosts(struct arbiter *a, struct tenant *t)
     return false;
 }
 
+/* R25: a reservation that nobody can make room for now waits on, and asks again in a while. */
+static void rest(struct arbiter *a, struct tenant *t)
+{
+    drop_slot(a, &t->wait);
+    t->wait.event = 0;
+    t->wait.rests_ns = bytes_add_sat(a->now_ns, ARBITER_RESERVE_REST_NS);
+    want_sample(a, &t->wait);
+}
+
 /* One step of an event; true where something changed. */
 static bool advance(struct arbiter *a, struct tenant *t)
 {
@@ -291,10 +315,12 @@ static bool advance(struct arbiter *a, struct tenant *t)
     if (!has_its_sample(a, w))
         return false;
     missing = arbiter_missing(a, t);
-    if (missing == 0) {
+    if (missing == 0 && !(w->kind == WAIT_RESERVE && a->now_ns < a->resumes_ns)) {
         end_event(a, t, WAIT_END_COVERED);
         return true;
     }
+    if (missing == 0)
+        return false; /* R29: who is missing cannot be known yet */
     if (is_awaited(a, w, true))
         return false;
     next = best_ready(a, t, missing);
@@ -305,6 +331,8 @@ static bool advance(struct arbiter *a, struct tenant *t)
             ask(a, next, w, true);
         else if (is_awaited(a, w, false) || awaits_ghosts(a, t))
             return false;
+        else if (w->kind == WAIT_RESERVE)
+            rest(a, t);
         else
             end_event(a, t, WAIT_END_NOBODY);
     }
@@ -326,7 +354,7 @@ static bool place_the_rest(struct arbiter *a)
             continue;
         if (a->now_ns >= t->wait.deadline_ns)
             end_event(a, t, WAIT_END_DEADLINE);
-        else
+        else if (a->now_ns >= t->wait.rests_ns)
             did |= take_slot(a, t);
     }
     return did;
@@ -342,7 +370,8 @@ static bool is_retry(const struct wait *w)
 
 static void answer(struct arbiter *a, struct tenant *t)
 {
-    t->charge = bytes_min(t->wait.freed, t->wait.bytes);
+    if (t->wait.kind != WAIT_RESERVE) /* which keeps it by its term */
+        t->charge = bytes_min(t->wait.freed, t->wait.bytes);
     if (is_retry(&t->wait)) {
         a->granted = t;
         a->granted_ns = a->now_ns;
