@@ -110,27 +110,22 @@ def only_admins_may():
 
 @test
 def a_setting_outlives_the_daemon():
-    with folder() as at:
-        d = Daemon(at=at).start()
-        with run_worker(d) as worker:
-            check_equal(worker.stdout.readline(), "open\n")
-            check_equal(set_(d, 1, "cap=12GB", "priority=5").returncode, 0)
+    with folder() as at, Daemon(at=at) as d, run_worker(d) as worker:
+        def info():
             worker.stdin.write("info\n")
             worker.stdin.flush()
-            check_equal(worker.stdout.readline(), "True 12000000000\n")
-            d.kill()
-            with Daemon(at=at) as again:
-                def is_back():
-                    worker.stdin.write("info\n")
-                    worker.stdin.flush()
-                    worker.stdout.readline()
-                    return again.status()["sessions"]
+            return worker.stdout.readline()
 
-                wait_for(is_back, 10, "the worker is back")
-                got = row(again, 1)
-                check_equal((got["cap"], got["priority"], got["revision"]), (12 * GB, 5, 1))
-                worker.stdin.close()
-                worker.wait(slow(10))
+        check_equal(worker.stdout.readline(), "open\n")
+        check_equal(set_(d, 1, "cap=12GB", "priority=5").returncode, 0)
+        check_equal(info(), "True 12000000000\n")
+        d.kill()
+        with Daemon(at=at) as again:
+            wait_for(lambda: info() and again.status()["sessions"], 10, "the worker is back")
+            got = row(again, 1)
+            check_equal((got["cap"], got["priority"], got["revision"]), (12 * GB, 5, 1))
+        worker.stdin.close()
+        worker.wait(slow(10))
 
 
 def run_worker(daemon):
