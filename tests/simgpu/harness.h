@@ -334,6 +334,7 @@ static inline void remove_ledger(void)
 static inline int harness_main(int argc, char **argv, const char *name,
                                void (*add_cases)(TCase *tcase))
 {
+    const char *slow = getenv("DLO_SLOW");
     Suite *suite;
     TCase *tcase;
     SRunner *runner;
@@ -343,7 +344,7 @@ static inline int harness_main(int argc, char **argv, const char *name,
         return peer_main();
     suite = suite_create(name);
     tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 60 * (slow ? atof(slow) : 1.0)); /* sanitizers, valgrind */
     tcase_add_checked_fixture(tcase, make_ledger, remove_ledger);
     add_cases(tcase);
     suite_add_tcase(suite, tcase);
