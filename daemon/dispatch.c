@@ -18,6 +18,8 @@ static const struct dispatch_row rows[] = {
     {WIRE_IDLE, PERMISSION_WORKER, SESSION_WORKER, handle_idle},
     {WIRE_OOM, PERMISSION_WORKER, SESSION_WORKER, handle_oom},
     {WIRE_RECLAIMED, PERMISSION_WORKER, SESSION_WORKER, handle_reclaimed},
+    {WIRE_LEASE, PERMISSION_WORKER, SESSION_WORKER, handle_lease},
+    {WIRE_UNLEASE, PERMISSION_WORKER, SESSION_WORKER, handle_unlease},
     {WIRE_SET, PERMISSION_ADMIN, ANY_OPEN, handle_set},
     {WIRE_VACATE, PERMISSION_ADMIN, ANY_OPEN, handle_vacate},
     {WIRE_STATUS, PERMISSION_ANYONE, ANY_OPEN, handle_status},

@@ -49,6 +49,9 @@ int handle_oom(struct session *s, const struct wire_request *request, struct wir
 int handle_reclaimed(struct session *s, const struct wire_request *request,
                      struct wire_reply *reply);
 
+int handle_lease(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+int handle_unlease(struct session *s, const struct wire_request *request, struct wire_reply *reply);
+
 /* handle_admin.c */
 int handle_set(struct session *s, const struct wire_request *request, struct wire_reply *reply);
 int handle_vacate(struct session *s, const struct wire_request *request, struct wire_reply *reply);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers send about room on the device: R21, R23, R24, R24a. */
+/* What workers send about room on the device: R21, R23 to R25. */
 #include "daemon/dispatch.h"
 #include "proto/base/error.h"
 
@@ -152,4 +152,50 @@ int handle_reclaimed(struct session *s, const struct wire_request *request,
     reply->body = WIRE_DONE;
     reply->u.done.reason = REASON_NONE;
     return 0;
+}
+
+/* R25. This version has reservations alone. */
+int handle_lease(struct session *s, const struct wire_request *request, struct wire_reply *reply)
+{
+    struct service *v = s->service;
+    uint64_t bytes = request->u.lease.bytes, wait_ns = request->u.lease.wait_ns;
+    uint64_t term_ns = request->u.lease.term_ns, call = arbiter_new_call(&v->arbiter);
+    char line[TRACE_LINE_MAX + 1];
+    struct trace_writer w;
+    int r;
+
+    (void)reply;
+    if (request->u.lease.kind != LEASE_BYTES)
+        return ERR_UNSUPPORTED;
+    r = arbiter_reserve(&v->arbiter, &s->tenant, bytes, wait_ns, term_ns, call, v->now_ns);
+    session_line_begin(s, &w, line, TRACE_LEASE);
+    trace_put_text(&w, "kind", lease_word(LEASE_BYTES));
+    trace_put_u64(&w, "bytes", bytes);
+    trace_put_time(&w, "wait", wait_ns);
+    trace_put_time(&w, "term", term_ns);
+    trace_put_u64(&w, "call", call);
+    session_line_answer(s, &w, r);
+    session_line_end(s, &w);
+    if (r < 0)
+        return r;
+    s->call_seq = request->seq;
+    return HANDLED_LATER;
+}
+
+int handle_unlease(struct session *s, const struct wire_request *request, struct wire_reply *reply)
+{
+    char line[TRACE_LINE_MAX + 1];
+    struct trace_writer w;
+    int r;
+
+    if (request->u.lease.kind != LEASE_BYTES)
+        return ERR_UNSUPPORTED;
+    r = arbiter_unreserve(&s->service->arbiter, &s->tenant, s->service->now_ns);
+    session_line_begin(s, &w, line, TRACE_UNLEASE);
+    trace_put_text(&w, "kind", lease_word(LEASE_BYTES));
+    session_line_answer(s, &w, r);
+    session_line_end(s, &w);
+    reply->body = WIRE_DONE;
+    reply->u.done.reason = REASON_NONE;
+    return r;
 }

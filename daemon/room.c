@@ -22,6 +22,7 @@ void room_init(struct service *v)
 
     arbiter_init(&v->arbiter, &v->settings, &limits);
     arbiter_add(&v->arbiter, &v->operator, NULL, 0);
+    v->arbiter.resumes_ns = v->started_ns + v->config->resume_window; /* R29 */
     list_init(&v->room_sample.link);
 }
 
@@ -127,7 +128,7 @@ void room_journal(const struct service *v, struct journal *j)
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
 
-    if (a->last_event == 0 && !a->newest.free.has)
+    if (a->last_event == 0 && !a->newest.free.has && v->now_ns >= a->resumes_ns)
         return;
     trace_begin(&w, line, sizeof(line), TRACE_NOTE);
     trace_put_text(&w, "text", "room");
@@ -137,6 +138,8 @@ void room_journal(const struct service *v, struct journal *j)
         trace_put_u64(&w, "newest", a->newest.free.v);
         trace_put_time(&w, "taken", a->newest_ns);
     }
+    if (v->now_ns < a->resumes_ns)
+        trace_put_time(&w, "resumes", a->resumes_ns);
     trace_put_time(&w, "t", v->now_ns);
     journal_append(j, line, trace_finish(&w));
     for (size_t i = 0; i < ARBITER_GHOSTS; i++) {
@@ -173,6 +176,11 @@ void room_put_tenant(const struct session *s, struct trace_writer *w)
         trace_put_time(w, "busy_at", t->last_busy_ns);
     if (t->late_until_ns > s->service->now_ns)
         trace_put_time(w, "late_until", t->late_until_ns);
+    if (t->hold.bytes && s->service->now_ns < t->hold.ends_ns) {
+        trace_put_u64(w, "hold", t->hold.bytes);
+        trace_put_u64(w, "hold_before", t->hold.before_bytes);
+        trace_put_time(w, "hold_ends", t->hold.ends_ns);
+    }
     if (s->service->arbiter.granted == t)
         trace_put_time(w, "granted_at", s->service->arbiter.granted_ns);
 }
@@ -207,6 +215,8 @@ struct room room_of(const struct session *s)
         .is_late = s->service->now_ns < t->late_until_ns,
         .need_bytes = tenant_unmet_need(t),
         .waits_bytes = t->wait.kind == WAIT_NONE ? 0 : t->wait.bytes,
+        .held_bytes = arbiter_held(a, t),
+        .term_ns = bytes_sub_sat(t->hold.ends_ns, s->service->now_ns),
     };
 }
 

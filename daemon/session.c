@@ -138,6 +138,7 @@ void session_register(struct session *s)
     list_append(&v->sessions, &s->link);
     v->session_count++;
     arbiter_add(&v->arbiter, &s->tenant, &s->policy, s->policy.number);
+    s->tenant.pid = (uint64_t)s->peer.pid;
     session_journal_state(s, v->journal);
     if (v->sampler)
         sampler_set_wanted(v->sampler, true);

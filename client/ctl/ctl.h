@@ -45,6 +45,7 @@ int ctl_ask(int argc, char **argv);
 int ctl_replay(int argc, char **argv);
 int ctl_set(int argc, char **argv);
 int ctl_release(int argc, char **argv);
+int ctl_reserve(int argc, char **argv);
 
 /* Options that every verb which talks to a daemon takes. */
 struct ctl_options {

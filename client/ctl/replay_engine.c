@@ -491,12 +491,25 @@ static int on_clock(struct engine *e, const struct trace_line *line, struct repl
 }
 
 static const handler_fn handlers[TRACE_VERB_MAX] = {
-    [TRACE_CONFIG] = on_config,     [TRACE_CLOCK] = on_clock,       [TRACE_NOTE] = on_note,
-    [TRACE_OPEN] = on_open,         [TRACE_CLOSE] = on_close,       [TRACE_ATTACH] = on_attach,
-    [TRACE_DETACH] = on_detach,     [TRACE_SET_PEAK] = on_set_peak, [TRACE_WARMUP] = on_warmup,
-    [TRACE_BUSY] = engine_on_busy,  [TRACE_SAMPLE] = on_sample,     [TRACE_ASK] = on_ask,
-    [TRACE_RELEASED] = on_released, [TRACE_IDLE] = engine_on_idle,  [TRACE_OOM] = engine_on_oom,
-    [TRACE_END] = engine_on_end,    [TRACE_SET] = engine_on_set,
+    [TRACE_CONFIG] = on_config,
+    [TRACE_CLOCK] = on_clock,
+    [TRACE_NOTE] = on_note,
+    [TRACE_OPEN] = on_open,
+    [TRACE_CLOSE] = on_close,
+    [TRACE_ATTACH] = on_attach,
+    [TRACE_DETACH] = on_detach,
+    [TRACE_SET_PEAK] = on_set_peak,
+    [TRACE_WARMUP] = on_warmup,
+    [TRACE_BUSY] = engine_on_busy,
+    [TRACE_SAMPLE] = on_sample,
+    [TRACE_ASK] = on_ask,
+    [TRACE_RELEASED] = on_released,
+    [TRACE_IDLE] = engine_on_idle,
+    [TRACE_OOM] = engine_on_oom,
+    [TRACE_END] = engine_on_end,
+    [TRACE_SET] = engine_on_set,
+    [TRACE_LEASE] = engine_on_lease,
+    [TRACE_UNLEASE] = engine_on_unlease,
 };
 
 /* Sessions of an earlier run that this one has not opened are gone, without a death. */

@@ -68,6 +68,10 @@ int engine_on_oom(struct engine *e, const struct trace_line *line, struct replay
                   char ret_error[TRACE_ERROR_SIZE]);
 int engine_on_set(struct engine *e, const struct trace_line *line, struct replay_result *ret,
                   char ret_error[TRACE_ERROR_SIZE]);
+int engine_on_lease(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                    char ret_error[TRACE_ERROR_SIZE]);
+int engine_on_unlease(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                      char ret_error[TRACE_ERROR_SIZE]);
 /* close s=0: who had caches released has gone. */
 void engine_forget_operator(struct engine *e);
 int engine_on_end(struct engine *e, const struct trace_line *line, struct replay_result *ret,

@@ -49,6 +49,12 @@ void engine_room_open(struct engine *e, struct played *p, const struct trace_lin
     t->was_busy = trace_get(line, "busy_at") != NULL;
     t->last_busy_ns = trace_get_time(line, "busy_at").v;
     t->late_until_ns = trace_get_time(line, "late_until").v;
+    t->pid = trace_get_u64(line, "pid").v;
+    t->hold = (struct hold){
+        .bytes = trace_get_u64(line, "hold").v,
+        .before_bytes = trace_get_u64(line, "hold_before").v,
+        .ends_ns = trace_get_time(line, "hold_ends").v,
+    };
     if (trace_get(line, "granted_at")) {
         e->arbiter.granted = t;
         e->arbiter.granted_ns = trace_get_time(line, "granted_at").v;
@@ -74,6 +80,7 @@ void engine_room_clock(struct engine *e)
     struct arbiter *a = &e->arbiter;
 
     a->last_event = 0;
+    a->resumes_ns = 0;
     a->newest = (struct sample){0};
     memset(a->ghosts, 0, sizeof(a->ghosts));
     e->foreign_calls = 0;
@@ -88,6 +95,7 @@ void engine_room_note(struct engine *e, const struct trace_line *line)
     if (strcmp(trace_get(line, "text"), "room") != 0 || !trace_get(line, "events"))
         return;
     a->last_event = trace_get_u64(line, "events").v;
+    a->resumes_ns = trace_get_time(line, "resumes").v;
     if (a->waiting == 0) /* else this trace has their begin */
         e->foreign_calls = trace_get_u64(line, "calls").v;
     if (trace_get(line, "newest")) {
@@ -194,6 +202,38 @@ int engine_on_oom(struct engine *e, const struct trace_line *line, struct replay
     policy_report(&p->policy, known(line, "reserved"), known(line, "allocated"));
     engine_answer_code(ret, arbiter_oom(&e->arbiter, &p->tenant, trace_get_u64(line, "need").v,
                                         trace_get_u64(line, "call").v, engine_now_ns(e)));
+    return 0;
+}
+
+/* What the trace leaves out is what R25 says. */
+int engine_on_lease(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                    char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = engine_session(e, line, ret_error);
+    uint64_t wait_ns = 2 * ARBITER_S, term_ns = 120 * ARBITER_S;
+
+    if (!p)
+        return -1;
+    if (strcmp(trace_get(line, "kind"), lease_word(LEASE_BYTES)) != 0) {
+        ret->kind = REPLAY_PLANNED;
+        return 0;
+    }
+    take_time(line, "wait", &wait_ns);
+    take_time(line, "term", &term_ns);
+    engine_answer_code(ret, arbiter_reserve(&e->arbiter, &p->tenant, trace_get_u64(line, "bytes").v,
+                                            wait_ns, term_ns, trace_get_u64(line, "call").v,
+                                            engine_now_ns(e)));
+    return 0;
+}
+
+int engine_on_unlease(struct engine *e, const struct trace_line *line, struct replay_result *ret,
+                      char ret_error[TRACE_ERROR_SIZE])
+{
+    struct played *p = engine_session(e, line, ret_error);
+
+    if (!p)
+        return -1;
+    engine_answer_code(ret, arbiter_unreserve(&e->arbiter, &p->tenant, engine_now_ns(e)));
     return 0;
 }
 

@@ -163,6 +163,8 @@ static void put_room(json_t *o, const struct room *r)
     put(o, "late", json_boolean(r->is_late));
     put(o, "need", number(r->need_bytes));
     put(o, "waits", number(r->waits_bytes));
+    put(o, "held", number(r->held_bytes));
+    put(o, "term_seconds", r->held_bytes ? seconds(r->term_ns) : json_null());
 }
 
 /* R31 */

@@ -21,6 +21,13 @@ const struct ctl_verb ctl_verbs[] = {
     {"release", ctl_release, "release SESSION|--ready|--all [--until-free B] " COMMON,
      "has caches emptied: one session's, those of sessions that can do it now, or all, the busy\n"
      "ones at their next boundary; needs root, dlod's user or admin_group"},
+    {"reserve", ctl_reserve,
+     "reserve B [--wait T] [--term T] [--socket PATH] [--timeout T] [-- COMMAND...]",
+     "has other workers make room, waits until a fresh sample covers it (--wait, 2 s), and becomes "
+     "the\n"
+     "command, for which the room is kept (--term, 120 s, or as long as it leaves the connection "
+     "open);\n"
+     "without a daemon it becomes the command at once"},
     {"replay", ctl_replay,
      "replay [--check] [--compare] [--policy P] [--margin M] [--cap-fraction F]\n"
      "           [--min-free F] [--json] [--bytes] [--live --socket S] FILE...",

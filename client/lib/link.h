@@ -43,6 +43,10 @@ struct link_ops {
     /* R24: begins; 0, or ERR_NO_DAEMON where nobody can help, which is no fault. Sets how long it
      * takes at most. look tells of its end; abandon, where that took too long. */
     int (*oom)(struct link *l, uint64_t need_bytes, uint64_t deadline_ns, uint64_t *ret_wait_ns);
+    /* R25: the same for a reservation; it takes wait_ns at most. */
+    int (*reserve)(struct link *l, uint64_t bytes, uint64_t wait_ns, uint64_t term_ns,
+                   uint64_t deadline_ns);
+    int (*unreserve)(struct link *l, uint64_t deadline_ns);
     void (*abandon)(struct link *l);
     /* R21: an idle wait begins or ends; the daemon is told now or as soon as it is there. */
     void (*idle)(struct link *l, enum phase phase, uint64_t deadline_ns);

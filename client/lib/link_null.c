@@ -70,6 +70,19 @@ static int null_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
     return ERR_NO_DAEMON;
 }
 
+static int null_reserve(struct link *l, uint64_t bytes, uint64_t wait_ns, uint64_t term_ns,
+                        uint64_t deadline_ns)
+{
+    (void)l, (void)bytes, (void)wait_ns, (void)term_ns, (void)deadline_ns;
+    return ERR_NO_DAEMON;
+}
+
+static int null_unreserve(struct link *l, uint64_t deadline_ns)
+{
+    (void)l, (void)deadline_ns;
+    return 0;
+}
+
 static void null_abandon(struct link *l)
 {
     (void)l;
@@ -115,6 +128,8 @@ static const struct link_ops null_ops = {
     .forced = null_forced,
     .released = null_released,
     .oom = null_oom,
+    .reserve = null_reserve,
+    .unreserve = null_unreserve,
     .abandon = null_abandon,
     .idle = null_idle,
     .look = null_look,

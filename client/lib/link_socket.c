@@ -2,30 +2,13 @@
 /* A session with a daemon, mirrored by the local engine at every step. Each function first does
  * what it does in the engine, so that the engine is right whatever becomes of the daemon, and then
  * tells the daemon, if it can be called now. What it could not be told makes the link dirty. */
-#include "client/lib/link.h"
+#include "client/lib/link_socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/link_sync.h"
 #include "proto/base/error.h"
-
-struct link_socket {
-    struct link link;
-    struct local *local;
-    struct sync sync;
-    bool is_idle;             /* R21: the host is in an idle wait */
-    uint64_t idle_connection; /* the one that knows it (reconnect.successes); 0: none */
-};
-
-/* R28: an idle wait reconnects within 2 s. */
-#define LOOK_NS 2000000000ull
-
-static struct link_socket *socket_of(struct link *l)
-{
-    return container_of(l, struct link_socket, link);
-}
 
 static void socket_free(struct link *l)
 {
@@ -36,8 +19,7 @@ static void socket_free(struct link *l)
     free(k);
 }
 
-/* The error in the reply with its text for dlo_last_error; 0 for any other reply. */
-static int reply_error(struct link_socket *k)
+int socket_reply_error(struct link_socket *k)
 {
     const struct wire_reply *reply = &k->sync.reply;
 
@@ -80,7 +62,7 @@ static int socket_attach(struct link *l, const char *id, uint64_t bytes, uint64_
     replica->is_known = true;
     if (sync_call(&k->sync, deadline_ns) != CAUSE_NONE)
         return 0; /* registered when the session is resumed */
-    r = reply_error(k);
+    r = socket_reply_error(k);
     if (r < 0)
         local_undo_attach(k->local, replica);
     else
@@ -106,7 +88,7 @@ static int socket_detach(struct link *l, const char *id, uint64_t deadline_ns)
     local_drop(k->local, tombstone); /* the daemon is told, or the connection ends */
     if (sync_call(&k->sync, deadline_ns) != CAUSE_NONE)
         return 0;
-    if (reply_error(k) < 0)
+    if (socket_reply_error(k) < 0)
         k->sync.is_dirty = true; /* it does not know what we do: a resume says how things are */
     else
         follow_ledger(k);
@@ -126,7 +108,7 @@ static int tell(struct link_socket *k, enum cause why, const struct resume *befo
     }
     if (sync_call(&k->sync, deadline_ns) != CAUSE_NONE)
         return 0;
-    r = reply_error(k);
+    r = socket_reply_error(k);
     if (r == ERR_BAD_STATE) {
         k->sync.is_dirty = true;
         return 0;
@@ -222,114 +204,6 @@ static int socket_busy(struct link *l, enum phase phase, const struct dlo_report
     if (r == 0 && why == CAUSE_NONE && phase == PHASE_END)
         vacate(k, ret);
     return r;
-}
-
-/* ---- room on the device (R21, R23, R24) ---- */
-
-static int socket_oom(struct link *l, uint64_t need_bytes, uint64_t deadline_ns,
-                      uint64_t *ret_wait_ns)
-{
-    struct link_socket *k = socket_of(l);
-    enum cause why = sync_step(&k->sync, deadline_ns);
-    const struct resume *state = local_state(k->local);
-
-    local_lacked(k->local, need_bytes);
-    if (why != CAUSE_NONE || k->sync.waiting.seq != 0 ||
-        !(k->sync.welcome.features & FEATURE_RECLAIM))
-        return ERR_NO_DAEMON;
-    k->sync.request.op = WIRE_OOM;
-    k->sync.request.u.oom.need = need_bytes;
-    k->sync.request.u.oom.reserved = state->reserved;
-    k->sync.request.u.oom.allocated = state->allocated;
-    *ret_wait_ns = k->sync.welcome.oom_wait_ns;
-    return sync_begin(&k->sync) == CAUSE_NONE ? 0 : ERR_NO_DAEMON;
-}
-
-static void socket_abandon(struct link *l)
-{
-    waiting_begin(&socket_of(l)->sync.waiting, 0);
-}
-
-/* Tells of an idle wait that this connection does not know of. */
-static void tell_idle(struct link_socket *k, uint64_t deadline_ns)
-{
-    struct sync *s = &k->sync;
-
-    if (k->idle_connection == s->reconnect.successes || !(s->welcome.features & FEATURE_RECLAIM))
-        return;
-    s->request.op = WIRE_IDLE;
-    s->request.u.idle.phase = PHASE_BEGIN;
-    s->request.u.idle.background = false;
-    if (sync_call(s, deadline_ns) == CAUSE_NONE)
-        k->idle_connection = s->reconnect.successes;
-}
-
-static void socket_idle(struct link *l, enum phase phase, uint64_t deadline_ns)
-{
-    struct link_socket *k = socket_of(l);
-    bool is_up = sync_step(&k->sync, deadline_ns) == CAUSE_NONE;
-
-    k->is_idle = phase == PHASE_BEGIN;
-    if (k->is_idle)
-        k->sync.waiting.reclaim.call = 0; /* an old one */
-    if (k->is_idle && is_up) {
-        tell_idle(k, deadline_ns);
-    } else if (!k->is_idle && is_up && k->idle_connection == k->sync.reconnect.successes) {
-        k->sync.request.op = WIRE_IDLE;
-        k->sync.request.u.idle.phase = PHASE_END;
-        k->sync.request.u.idle.background = false;
-        if (sync_call(&k->sync, deadline_ns) != CAUSE_NONE)
-            k->sync.is_dirty = true;
-    }
-    if (!k->is_idle)
-        k->idle_connection = 0;
-}
-
-static void socket_look(struct link *l, struct link_look *ret)
-{
-    struct link_socket *k = socket_of(l);
-    struct sync *s = &k->sync;
-    struct waiting *w = &s->waiting;
-    enum cause why;
-
-    reconnect_hasten(&s->reconnect, LOOK_NS, conn_now_ns());
-    why = sync_step(s, 0);
-    if (why == CAUSE_NONE && k->is_idle)
-        tell_idle(k, s->now_ns + s->options->deadline_ns);
-    *ret = (struct link_look){
-        .fd = s->fd,
-        .next_ns = s->reconnect.state == RECONNECT_UP ? UINT64_MAX : s->reconnect.next_ns,
-        .has_reclaim = w->reclaim.call != 0 && s->now_ns < w->reclaim_until_ns,
-        .call = w->reclaim.call,
-        .bytes = w->reclaim.bytes,
-        .has_waited = w->has_ended,
-        .waited = w->ended,
-        .held_ns = w->held_ns,
-    };
-    w->reclaim.call = 0; /* whoever looks carries it out */
-    w->has_ended = false;
-    w->held_ns = 0;
-}
-
-static void socket_reclaimed(struct link *l, uint64_t call, enum refusal refusal, uint64_t reserved,
-                             uint64_t allocated, uint64_t us)
-{
-    struct link_socket *k = socket_of(l);
-    enum cause why = sync_step(&k->sync, 0);
-
-    if (refusal == REFUSAL_NONE)
-        local_released(k->local, reserved, allocated);
-    if (why != CAUSE_NONE) {
-        k->sync.is_dirty = true;
-        return;
-    }
-    k->sync.request.op = WIRE_RECLAIMED;
-    k->sync.request.u.reclaimed.call = call;
-    k->sync.request.u.reclaimed.refusal = refusal;
-    k->sync.request.u.reclaimed.reserved = refusal ? opt_none() : opt_u64(reserved);
-    k->sync.request.u.reclaimed.allocated = refusal ? opt_none() : opt_u64(allocated);
-    k->sync.request.u.reclaimed.us = us;
-    sync_push(&k->sync);
 }
 
 static void push_ask(struct link_socket *k, enum cause why, const struct boundary *b)
@@ -464,6 +338,8 @@ static const struct link_ops socket_ops = {
     .forced = socket_forced,
     .released = socket_released,
     .oom = socket_oom,
+    .reserve = socket_reserve,
+    .unreserve = socket_unreserve,
     .abandon = socket_abandon,
     .idle = socket_idle,
     .look = socket_look,

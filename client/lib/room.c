@@ -109,10 +109,9 @@ static int until(uint64_t ns)
 
 static void wait_for_room(struct dlo_client *c, uint64_t wait_ns, struct wire_wait_end *ret)
 {
-    uint64_t begin_ns = conn_now_ns(), until_ns;
+    uint64_t begin_ns = conn_now_ns(), until_ns = begin_ns + wait_ns + SLACK_NS;
     struct link_look l;
 
-    until_ns = begin_ns + (wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS) + SLACK_NS;
     for (;;) {
         (void)look(c, &l);
         if (l.held_ns != 0)
@@ -135,6 +134,17 @@ static void wait_for_room(struct dlo_client *c, uint64_t wait_ns, struct wire_wa
     *ret = l.has_waited ? l.waited : (struct wire_wait_end){.end = WAIT_END_DEADLINE};
 }
 
+/* The daemon is late: its answer is not waited for any more. */
+static void abandon(struct dlo_client *c, const struct wire_wait_end *end)
+{
+    uint64_t deadline_ns;
+
+    if (end->end != WAIT_END_DEADLINE || handle_enter(c, &deadline_ns) < 0)
+        return;
+    c->link->ops->abandon(c->link);
+    handle_leave(c, "wait", 0);
+}
+
 int32_t dlo_oom(struct dlo_client *c, uint64_t need_bytes, struct dlo_room *ret)
 {
     _keep_errno_;
@@ -150,13 +160,47 @@ int32_t dlo_oom(struct dlo_client *c, uint64_t need_bytes, struct dlo_room *ret)
     r = c->link->ops->oom(c->link, need_bytes, deadline_ns, &wait_ns);
     handle_leave(c, "oom", 0);
     if (r == 0) {
-        wait_for_room(c, wait_ns, &end);
-        if (end.end == WAIT_END_DEADLINE && handle_enter(c, &deadline_ns) == 0) {
-            c->link->ops->abandon(c->link);
-            handle_leave(c, "oom", 0);
-        }
+        wait_for_room(c, wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS, &end);
+        abandon(c, &end);
     }
     return ret ? options_give_room(&end, ret) : 0;
+}
+
+int32_t dlo_reserve(struct dlo_client *c, uint64_t bytes, uint32_t wait_ms, uint32_t term_ms,
+                    struct dlo_room *ret)
+{
+    _keep_errno_;
+    struct wire_wait_end end = {.end = WAIT_END_LOCAL};
+    uint64_t deadline_ns;
+    int r;
+
+    if ((ret && ret->size < sizeof(ret->size)) || bytes == 0 || wait_ms > DLO_RESERVE_WAIT_MS_MAX ||
+        term_ms > DLO_RESERVE_TERM_MS_MAX)
+        return ERR_INVALID;
+    if (term_ms == 0)
+        term_ms = DLO_RESERVE_TERM_MS_DEFAULT;
+    r = handle_enter(c, &deadline_ns);
+    if (r < 0)
+        return r;
+    r = c->link->ops->reserve(c->link, bytes, wait_ms * NS_PER_MS, term_ms * NS_PER_MS,
+                              deadline_ns);
+    handle_leave(c, "reserve", 0);
+    if (r == 0) {
+        wait_for_room(c, wait_ms * NS_PER_MS, &end);
+        abandon(c, &end);
+    }
+    return ret ? options_give_room(&end, ret) : 0;
+}
+
+int32_t dlo_unreserve(struct dlo_client *c)
+{
+    _keep_errno_;
+    uint64_t deadline_ns;
+    int r = handle_enter(c, &deadline_ns);
+
+    if (r < 0)
+        return r;
+    return handle_leave(c, "unreserve", c->link->ops->unreserve(c->link, deadline_ns));
 }
 
 /* ---- work ---- */

@@ -78,6 +78,7 @@ static inline bool proof_is_empty(const struct proof *p)
 struct room {
     enum readiness readiness;
     uint64_t claim_bytes, asked_event, need_bytes, waits_bytes;
+    uint64_t held_bytes, term_ns; /* R25 */
     bool is_late;
 };
 

@@ -18,6 +18,7 @@ const struct term phase_terms[] = {PHASE_MAP(X){0, NULL}};
 const struct term cause_terms[] = {CAUSE_MAP(X){0, NULL}};
 const struct term feature_terms[] = {FEATURE_MAP(X){0, NULL}};
 const struct term wait_end_terms[] = {WAIT_END_MAP(X){0, NULL}};
+const struct term lease_terms[] = {LEASE_MAP(X){0, NULL}};
 const struct term refusal_terms[] = {REFUSAL_MAP(X){0, NULL}};
 const struct term readiness_terms[] = {READINESS_MAP(X){0, NULL}};
 #undef X

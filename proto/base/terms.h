@@ -90,6 +90,12 @@
     X(FAILED, 2, "failed")           /* the host tried, and could not */                           \
     X(BUSY, 3, "busy")               /* its work has begun meanwhile */
 
+/* R25. This version has reservations, of bytes. */
+#define LEASE_MAP(X)                                                                               \
+    X(SHARED, 1, "shared")                                                                         \
+    X(EXCLUSIVE, 2, "exclusive")                                                                   \
+    X(BYTES, 3, "bytes")
+
 /* R20: when a session could release. */
 #define READINESS_MAP(X)                                                                           \
     X(READY, 1, "ready")              /* now */                                                    \
@@ -188,6 +194,12 @@ enum wait_end {
     WAIT_END_MAP(X)
 #undef X
 };
+enum lease {
+    LEASE_NONE = 0,
+#define X(name, value, word) LEASE_##name = value,
+    LEASE_MAP(X)
+#undef X
+};
 enum refusal {
     REFUSAL_NONE = 0,
 #define X(name, value, word) REFUSAL_##name = value,
@@ -214,7 +226,8 @@ struct term {
 
 extern const struct term decision_terms[], reason_terms[], force_terms[], policy_terms[],
     mode_terms[], cure_terms[], habit_terms[], stage_end_terms[], source_terms[], phase_terms[],
-    cause_terms[], feature_terms[], wait_end_terms[], readiness_terms[], refusal_terms[];
+    cause_terms[], feature_terms[], wait_end_terms[], readiness_terms[], refusal_terms[],
+    lease_terms[];
 
 /* The word of a value, "-" for 0 and for a value that is not in the table. */
 const char *term_word(const struct term *table, int value);
@@ -235,4 +248,5 @@ int term_value(const struct term *table, const char *word);
 #define cause_word(v)     term_word(cause_terms, v)
 #define wait_end_word(v)  term_word(wait_end_terms, v)
 #define readiness_word(v) term_word(readiness_terms, v)
+#define lease_word(v)     term_word(lease_terms, v)
 #define refusal_word(v)   term_word(refusal_terms, v)

@@ -11,8 +11,6 @@
 
 const char trace_missing[] = "-";
 
-static const struct term kind_terms[] = {{1, "shared"}, {2, "exclusive"}, {3, "bytes"}, {0, NULL}};
-
 struct word_form {
     char letter;
     const struct term *terms;
@@ -26,7 +24,7 @@ static const struct word_form word_forms[] = {
     {'r', force_terms, "unknown cause of a forced release"},
     {'h', phase_terms, "not begin or end"},
     {'o', source_terms, "unknown source"},
-    {'k', kind_terms, "unknown kind of lease"},
+    {'k', lease_terms, "unknown kind of lease"},
 };
 
 /* Splits at commas. false where an item is empty, longer than a name, or not of that kind. */

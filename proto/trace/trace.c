@@ -20,8 +20,9 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
                       "margin:d cap_fraction:d min_free:d policy:p allow_never:B mode:m "
                       "demand_reserve:u oom_wait:t dead_wait:t busy_wait:t sample_timeout:t t:t"},
     [TRACE_CLOCK] = {"clock", "wall:w", "t:t"},
-    [TRACE_NOTE] = {"note", "text:s",
-                    "s:u cut:u events:u calls:u newest:u taken:t bytes:u free:u died:t t:t"},
+    [TRACE_NOTE] =
+        {"note", "text:s",
+         "s:u cut:u events:u calls:u newest:u taken:t bytes:u free:u died:t resumes:t t:t"},
     [TRACE_OPEN] =
         {"open", "s:u",
          "name:n pid:u uid:u min_free:d policy:p stage_end:e mode:m features:f group:n rank:u "
@@ -29,7 +30,8 @@ static const struct verb_row verbs[TRACE_VERB_MAX] = {
          "announced:u "
          "allocated:u cap:u pin:u priority:i rev:u retained:u cold:u serving:u "
          "uncovered:u forced:l local:l accepted:b idle:b background:b releasable:u "
-         "unreleasable:u charge:u slowest:t busy_at:t late_until:t granted_at:t"},
+         "unreleasable:u charge:u slowest:t busy_at:t late_until:t granted_at:t hold:u "
+         "hold_before:u hold_ends:t"},
     [TRACE_CLOSE] = {"close", "s:u", "t:t"},
     [TRACE_ATTACH] = {"attach", "s:u id:n bytes:u", "t:t"},
     [TRACE_DETACH] = {"detach", "s:u id:n", "t:t"},

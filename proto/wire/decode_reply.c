@@ -100,6 +100,8 @@ static void room_parse(const Dlo__Wire__Room *m, struct room *ret)
     ret->is_late = m->late != 0;
     ret->need_bytes = m->need;
     ret->waits_bytes = m->waits;
+    ret->held_bytes = m->held;
+    ret->term_ns = m->term_ns;
 }
 
 static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)

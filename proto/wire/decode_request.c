@@ -16,7 +16,8 @@ const char *wire_op_word(enum wire_op op)
         [WIRE_STATUS] = "status",       [WIRE_EVENTS] = "events",
         [WIRE_IDLE] = "idle",           [WIRE_OOM] = "oom",
         [WIRE_RECLAIMED] = "reclaimed", [WIRE_SET] = "set",
-        [WIRE_VACATE] = "vacate",
+        [WIRE_VACATE] = "vacate",       [WIRE_LEASE] = "lease",
+        [WIRE_UNLEASE] = "unlease",
     };
 
     return (unsigned int)op < WIRE_OP_MAX ? words[op] : words[WIRE_OP_UNKNOWN];
@@ -244,6 +245,17 @@ static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *re
     case DLO__WIRE__REQUEST__OP_SET:
         ret->op = WIRE_SET;
         return set_parse(m->set, ret);
+    case DLO__WIRE__REQUEST__OP_LEASE:
+        ret->op = WIRE_LEASE;
+        ret->u.lease.kind = (enum lease)term_or_none(lease_terms, m->lease->kind);
+        ret->u.lease.bytes = m->lease->bytes;
+        ret->u.lease.wait_ns = m->lease->wait_ns;
+        ret->u.lease.term_ns = m->lease->term_ns;
+        return ret->u.lease.kind != LEASE_NONE ? NULL : "lease.kind";
+    case DLO__WIRE__REQUEST__OP_UNLEASE:
+        ret->op = WIRE_UNLEASE;
+        ret->u.lease.kind = (enum lease)term_or_none(lease_terms, m->unlease->kind);
+        return ret->u.lease.kind != LEASE_NONE ? NULL : "unlease.kind";
     case DLO__WIRE__REQUEST__OP_VACATE:
         ret->op = WIRE_VACATE;
         ret->u.vacate.bytes = m->vacate->has_bytes ? m->vacate->bytes : UINT64_MAX;

@@ -219,6 +219,8 @@ static void room_fill(Dlo__Wire__Room *m, const struct room *r)
     PUT(m, late, r->is_late);
     PUT(m, need, r->need_bytes);
     PUT(m, waits, r->waits_bytes);
+    PUT(m, held, r->held_bytes);
+    PUT(m, term_ns, r->term_ns);
 }
 
 static void row_fill(struct row_memory *memory, const struct wire_row *row)

@@ -27,6 +27,8 @@ union op_memory {
     Dlo__Wire__Reclaimed reclaimed;
     Dlo__Wire__Set set;
     Dlo__Wire__Vacate vacate;
+    Dlo__Wire__Lease lease;
+    Dlo__Wire__Unlease unlease;
 };
 
 static void hello_fill(union op_memory *op, const struct wire_hello *hello)
@@ -134,6 +136,15 @@ static void vacate_fill(Dlo__Wire__Vacate *m, const struct wire_request *request
     PUT(m, only_ready, request->u.vacate.only_ready);
 }
 
+static void lease_fill(Dlo__Wire__Lease *m, const struct wire_request *request)
+{
+    dlo__wire__lease__init(m);
+    PUT_ALWAYS(m, kind, request->u.lease.kind);
+    PUT(m, bytes, request->u.lease.bytes);
+    PUT(m, wait_ns, request->u.lease.wait_ns);
+    PUT(m, term_ns, request->u.lease.term_ns);
+}
+
 static void status_fill(Dlo__Wire__StatusRequest *m, const struct wire_request *request)
 {
     dlo__wire__status_request__init(m);
@@ -194,6 +205,15 @@ static void more_op_fill(Dlo__Wire__Request *m, union op_memory *op, const struc
     case WIRE_VACATE:
         vacate_fill(&op->vacate, r);
         SET_OP(m, VACATE, vacate, &op->vacate);
+        break;
+    case WIRE_LEASE:
+        lease_fill(&op->lease, r);
+        SET_OP(m, LEASE, lease, &op->lease);
+        break;
+    case WIRE_UNLEASE:
+        dlo__wire__unlease__init(&op->unlease);
+        PUT_ALWAYS(&op->unlease, kind, r->u.lease.kind);
+        SET_OP(m, UNLEASE, unlease, &op->unlease);
         break;
     default:
         break; /* a request without an op, which every daemon answers with unsupported */

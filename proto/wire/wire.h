@@ -49,6 +49,8 @@ enum wire_op {
     WIRE_RECLAIMED,
     WIRE_SET,
     WIRE_VACATE,
+    WIRE_LEASE,
+    WIRE_UNLEASE,
     WIRE_OP_MAX
 };
 
@@ -129,6 +131,10 @@ struct wire_request {
             uint64_t session; /* 0: any */
             bool only_ready;
         } vacate;
+        struct {
+            enum lease kind;
+            uint64_t bytes, wait_ns, term_ns;
+        } lease; /* of unlease: its kind alone */
     } u;
 };
 

@@ -160,6 +160,12 @@ static inline struct wire_request good(enum wire_op op)
     case WIRE_IDLE:
         r.u.idle.phase = PHASE_BEGIN;
         break;
+    case WIRE_LEASE:
+    case WIRE_UNLEASE:
+        r.u.lease.kind = LEASE_BYTES;
+        r.u.lease.bytes = 1;
+        r.u.lease.term_ns = 1;
+        break;
     case WIRE_RECLAIMED: /* of nothing: harmless */
         r.u.reclaimed.call = 7;
         r.u.reclaimed.refusal = REFUSAL_FAILED;

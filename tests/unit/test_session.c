@@ -42,6 +42,8 @@ static const int expected[WIRE_OP_MAX][STATE_COUNT] = {
     [WIRE_IDLE] = {BS, OK, PM, BS, BS},       /**/
     [WIRE_OOM] = {BS, OK, PM, BS, BS},        /**/
     [WIRE_SET] = {BS, PM, PM, PM, BS},        /* nobody here is an admin */
+    [WIRE_LEASE] = {BS, OK, PM, BS, BS},      /**/
+    [WIRE_UNLEASE] = {BS, BS, PM, BS, BS},    /* there is none */
     [WIRE_VACATE] = {BS, PM, PM, PM, BS},     /**/
     [WIRE_RECLAIMED] = {BS, OK, PM, BS, BS},  /**/
 };

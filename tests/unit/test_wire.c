@@ -161,6 +161,15 @@ static void same_request(const struct wire_request *a, const struct wire_request
         SAME_OPT(u.set.change.pin_bytes);
         SAME(u.set.change.priority);
         break;
+    case WIRE_LEASE:
+        SAME(u.lease.bytes);
+        SAME(u.lease.wait_ns);
+        SAME(u.lease.term_ns);
+        SAME(u.lease.kind);
+        break;
+    case WIRE_UNLEASE:
+        SAME(u.lease.kind);
+        break;
     case WIRE_VACATE:
         SAME(u.vacate.bytes);
         SAME(u.vacate.session);
@@ -196,6 +205,8 @@ static void same_row(const struct wire_row *a, const struct wire_row *b)
     SAME(room.is_late);
     SAME(room.need_bytes);
     SAME(room.waits_bytes);
+    SAME(room.held_bytes);
+    SAME(room.term_ns);
     SAME(last_age_ns);
     SAME(staged_bytes);
     SAME(stager_count);

@@ -172,6 +172,12 @@ static inline void fill_request(struct wire_request *r, enum wire_op op, bool fu
             r->u.set.change =
                 (struct operator_change){big(), true, true, true, big_opt(), opt_none(), -100};
         break;
+    case WIRE_LEASE:
+    case WIRE_UNLEASE: /* has its kind alone */
+        r->u.lease.kind = full ? LEASE_BYTES : LEASE_SHARED;
+        if (full && op == WIRE_LEASE)
+            r->u.lease.bytes = r->u.lease.wait_ns = r->u.lease.term_ns = big();
+        break;
     case WIRE_VACATE:
         r->u.vacate.bytes = full ? big() : UINT64_MAX;
         r->u.vacate.session = full ? big() : 0;
@@ -206,7 +212,7 @@ static inline void fill_row(struct wire_row *row)
     row->budget = big_opt();
     row->habit = HABIT_FLAPPING;
     row->cure = CURE_TELEMETRY;
-    row->room = (struct room){READINESS_DORMANT, big(), big(), big(), big(), true};
+    row->room = (struct room){READINESS_DORMANT, big(), big(), big(), big(), big(), big(), true};
     row->proof = (struct proof){big(),     big(),     big(),     big(), big_opt(),
                                 big_opt(), big_opt(), big_opt(), big(), big()};
 }

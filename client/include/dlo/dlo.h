@@ -431,6 +431,27 @@ struct dlo_room {
  * same time is answered at once. */
 DLO_API int32_t dlo_oom(struct dlo_client *c, uint64_t need_bytes, struct dlo_room *ret);
 
+#define DLO_RESERVE_WAIT_MS_MAX     600000
+#define DLO_RESERVE_TERM_MS_DEFAULT 120000
+#define DLO_RESERVE_TERM_MS_MAX     86400000
+
+/* R25. Has so many bytes of the device kept for this process: others make room for them, and
+ * neither an out-of-memory load nor another reservation counts on them. What the sessions of this
+ * process map from then on is taken off. It lasts for term_ms (0: the default), until
+ * dlo_unreserve, or as long as the handle; asking again replaces it. In this version it does not
+ * outlive a daemon that restarts. ret may be NULL; set ret->size first. It is granted where
+ * ret->end is DLO_END_COVERED; UNVERIFIED, SHADOW and LOCAL mean that nobody keeps anything, or can
+ * say that there is room, and the host goes on as without us; DLO_END_DEADLINE: there was no room
+ * in wait_ms. Meanwhile options.release may be called. Errors: DLO_ERR_INVALID, DLO_ERR_TIMEOUT,
+ * DLO_ERR_FORKED. Blocks: at most wait_ms and 250 ms; not at all without a daemon. Threads: as
+ * dlo_oom. */
+DLO_API int32_t dlo_reserve(struct dlo_client *c, uint64_t bytes, uint32_t wait_ms,
+                            uint32_t term_ms, struct dlo_room *ret);
+
+/* R25. Gives the reservation up; where there is none, too, it is a success. Errors:
+ * DLO_ERR_TIMEOUT, DLO_ERR_FORKED, DLO_ERR_INVALID. Blocks: at most the deadline. */
+DLO_API int32_t dlo_unreserve(struct dlo_client *c);
+
 /* R21. Waits until the descriptor is readable (or at its end), or for timeout_ms (-1: for ever),
  * as poll(2) does; meanwhile, and only then, the worker may be asked to release its cache, which is
  * done by options.release on this thread. Call it where the worker waits for its next work, with

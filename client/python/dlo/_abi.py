@@ -233,6 +233,8 @@ PROTOTYPES = {
     "dlo_released": (c_int32, (c_void_p, c_uint64, c_uint64, c_uint64)),
     "dlo_set_release": (c_int32, (c_void_p, release_fn, c_void_p)),
     "dlo_oom": (c_int32, (c_void_p, c_uint64, POINTER(dlo_room))),
+    "dlo_reserve": (c_int32, (c_void_p, c_uint64, c_uint32, c_uint32, POINTER(dlo_room))),
+    "dlo_unreserve": (c_int32, (c_void_p,)),
     "dlo_idle_wait": (c_int32, (c_void_p, c_int32, c_int64, POINTER(c_int32))),
     "dlo_get_info": (c_int32, (c_void_p, POINTER(dlo_info))),
     "dlo_get_cap": (c_int32, (c_void_p, c_uint64, POINTER(c_uint64))),

@@ -274,6 +274,19 @@ class Client:
         return Room(end=_word(self._library.dlo_end_name, room.end), freed=room.freed,
                     free=None if room.free == _abi.MISSING else room.free)
 
+    def reserve(self, bytes_, *, wait=2.0, term=120.0):
+        """R25. Has so many bytes of the device kept for this process, for `term` seconds; others make
+        room, for at most `wait` seconds. Returns a Room: granted where its end is "covered"."""
+        room = _abi.dlo_room()
+        self._check(self._library.dlo_reserve(self._open_handle(), _number("bytes", bytes_),
+                                              int(wait * 1000), int(term * 1000), ctypes.byref(room)))
+        return Room(end=_word(self._library.dlo_end_name, room.end), freed=room.freed,
+                    free=None if room.free == _abi.MISSING else room.free)
+
+    def unreserve(self):
+        """R25. Gives the reservation up."""
+        self._check(self._library.dlo_unreserve(self._open_handle()))
+
     def idle_wait(self, fd=-1, timeout=None):
         """R21. Waits until the descriptor is readable, or for so many seconds, as select does; meanwhile
         this worker may be asked to release its cache. Returns whether fd is readable."""
