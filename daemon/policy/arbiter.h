@@ -30,6 +30,8 @@
 #define ARBITER_GRANT_NS (2 * ARBITER_S)
 /* R25: a reservation that waits raises an event that often. */
 #define ARBITER_RESERVE_REST_NS (2 * ARBITER_S)
+/* R25: a reservation is not granted on an older sample. */
+#define ARBITER_RESERVE_AGE_NS (ARBITER_S / 10)
 /* R25: the longest that a reservation may be asked to wait, and to last. */
 #define ARBITER_RESERVE_WAIT_MAX_NS (600 * ARBITER_S)
 #define ARBITER_RESERVE_TERM_MAX_NS (24 * 3600 * ARBITER_S)

@@ -109,9 +109,9 @@ static uint64_t taken_by(const struct arbiter *a, const struct tenant *other, co
     const struct wait *w = &other->wait;
     uint64_t taken = bytes_add_sat(other->charge, arbiter_held(a, other));
 
-    /* what was freed for an older event is not there for this one; its holder has no charge before
-     * its answer */
-    if (w->kind == WAIT_OOM && w->event != 0 && w->event < by->event)
+    /* what was freed for an older event is not there for this one (which, without one yet, will be
+     * the youngest); its holder has no charge before its answer */
+    if (w->kind == WAIT_OOM && w->event != 0 && (by->event == 0 || w->event < by->event))
         taken = bytes_add_sat(taken, bytes_min(w->freed, w->bytes));
     /* R25: what active sessions are known to map again is to fit beside a reservation */
     if (by->kind == WAIT_RESERVE && other->policy && is_active(a, other))

@@ -301,6 +301,14 @@ static void rest(struct arbiter *a, struct tenant *t)
     want_sample(a, &t->wait);
 }
 
+/* R25: a reservation is granted on what is free now, and not before sessions had time to come back
+ * (R29). The next sample comes soon. */
+static bool may_be_granted(const struct arbiter *a, const struct wait *w)
+{
+    return w->kind != WAIT_RESERVE ||
+           (a->now_ns >= a->resumes_ns && a->now_ns - a->newest_ns <= ARBITER_RESERVE_AGE_NS);
+}
+
 /* One step of an event; true where something changed. */
 static bool advance(struct arbiter *a, struct tenant *t)
 {
@@ -315,12 +323,12 @@ static bool advance(struct arbiter *a, struct tenant *t)
     if (!has_its_sample(a, w))
         return false;
     missing = arbiter_missing(a, t);
-    if (missing == 0 && !(w->kind == WAIT_RESERVE && a->now_ns < a->resumes_ns)) {
+    if (missing == 0 && !may_be_granted(a, w))
+        return false;
+    if (missing == 0) {
         end_event(a, t, WAIT_END_COVERED);
         return true;
     }
-    if (missing == 0)
-        return false; /* R29: who is missing cannot be known yet */
     if (is_awaited(a, w, true))
         return false;
     next = best_ready(a, t, missing);
@@ -354,7 +362,8 @@ static bool place_the_rest(struct arbiter *a)
             continue;
         if (a->now_ns >= t->wait.deadline_ns)
             end_event(a, t, WAIT_END_DEADLINE);
-        else if (a->now_ns >= t->wait.rests_ns)
+        else if (a->now_ns >= t->wait.rests_ns ||
+                 (has_its_sample(a, &t->wait) && arbiter_missing(a, t) == 0))
             did |= take_slot(a, t);
     }
     return did;
@@ -435,8 +444,11 @@ static void answer_all(struct arbiter *a)
     {
         struct tenant *t = list_entry(pos, struct tenant, link);
 
-        if (is_to_be_answered(t) && (!is_retry(&t->wait) || a->now_ns >= t->wait.deadline_ns))
-            answer(a, t);
+        if (!is_to_be_answered(t) || (is_retry(&t->wait) && a->now_ns < t->wait.deadline_ns))
+            continue;
+        if (t->wait.had_to_queue && t->wait.end == WAIT_END_COVERED) /* by others, perhaps */
+            t->wait.end = WAIT_END_DEADLINE;
+        answer(a, t);
     }
     grant_next(a);
     (void)place_the_rest(a); /* who is looked at again */

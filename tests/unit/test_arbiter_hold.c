@@ -104,6 +104,25 @@ START_TEST(two_never_count_the_same_bytes)
 }
 END_TEST
 
+START_TEST(an_old_sample_grants_nothing)
+{
+    device(100 * GB);
+    join(1, true, 0);
+    join(2, true, 0);
+    reserve(1, 60 * GB, 2, 1);
+    sample();
+    expect("end1:covered");
+    reserve(2, 60 * GB, 20, 10);
+    sample();
+    pass(0.9);
+    sample();
+    pass(0.15); /* the first term is over, and the device may be full again by now */
+    expect("");
+    sample();
+    expect("end2:covered");
+}
+END_TEST
+
 START_TEST(two_who_wait_and_hold_cache_make_room_for_each_other)
 {
     device(100 * GB);
@@ -271,6 +290,7 @@ int main(void)
     tcase_add_test(c, it_waits_and_asks_again_in_a_while);
     tcase_add_test(c, it_ends_with_its_wait);
     tcase_add_test(c, two_never_count_the_same_bytes);
+    tcase_add_test(c, an_old_sample_grants_nothing);
     tcase_add_test(c, two_who_wait_and_hold_cache_make_room_for_each_other);
     tcase_add_test(c, what_the_holder_takes_is_kept_no_more);
     tcase_add_test(c, giving_it_up_lets_the_next_one_in);

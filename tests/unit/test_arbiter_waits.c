@@ -213,6 +213,21 @@ START_TEST(what_the_retry_before_took_is_not_said_to_be_there)
 }
 END_TEST
 
+START_TEST(who_is_still_in_the_queue_at_its_deadline_is_not_told_that_there_is_room)
+{
+    device(100 * GB);
+    join(1, true, 0);
+    join(2, true, 0);
+    oom(1, 50 * GB);
+    oom(2, 50 * GB);
+    sample();
+    expect("end1:covered");
+    now_ns += 6 * ARBITER_S; /* nobody was looking meanwhile, nor at the device */
+    arbiter_tick(&arbiter, now_ns);
+    expect("end2:deadline");
+}
+END_TEST
+
 START_TEST(two_who_wait_make_room_for_each_other)
 {
     device(100 * GB);
@@ -268,6 +283,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_grant_that_is_not_used_ends_by_itself);
     tcase_add_test(c, what_is_freed_for_one_is_not_promised_to_another);
     tcase_add_test(c, what_the_retry_before_took_is_not_said_to_be_there);
+    tcase_add_test(c, who_is_still_in_the_queue_at_its_deadline_is_not_told_that_there_is_room);
     tcase_add_test(c, two_who_wait_make_room_for_each_other);
     tcase_add_test(c, more_events_than_places_are_all_answered);
     suite_add_tcase(s, c);
