@@ -61,6 +61,8 @@ int handle_busy(struct session *s, const struct wire_request *request, struct wi
         } else {
             arbiter_busy_end(&v->arbiter, &s->tenant, request->u.busy.need, v->now_ns, &others);
             reason = policy_bracket_end(&s->policy, &others);
+            if (reason != REASON_NONE)
+                arbiter_told(&v->arbiter, &s->tenant, v->now_ns);
         }
     }
     journal_busy(s, request, call, r, reason);
@@ -154,25 +156,32 @@ int handle_reclaimed(struct session *s, const struct wire_request *request,
     return 0;
 }
 
-/* R25. This version has reservations alone. */
+/* R25 */
 int handle_lease(struct session *s, const struct wire_request *request, struct wire_reply *reply)
 {
     struct service *v = s->service;
-    uint64_t bytes = request->u.lease.bytes, wait_ns = request->u.lease.wait_ns;
-    uint64_t term_ns = request->u.lease.term_ns, call = arbiter_new_call(&v->arbiter);
+    const struct lease_wish wish = {
+        .kind = request->u.lease.kind,
+        .bytes = request->u.lease.bytes,
+        .quiet_ns = request->u.lease.quiet_ns,
+        .wait_ns = request->u.lease.wait_ns,
+        .term_ns = request->u.lease.term_ns,
+    };
+    uint64_t call = arbiter_new_call(&v->arbiter);
     char line[TRACE_LINE_MAX + 1];
     struct trace_writer w;
     int r;
 
     (void)reply;
-    if (request->u.lease.kind != LEASE_BYTES)
-        return ERR_UNSUPPORTED;
-    r = arbiter_reserve(&v->arbiter, &s->tenant, bytes, wait_ns, term_ns, call, v->now_ns);
+    r = arbiter_lease(&v->arbiter, &s->tenant, &wish, call, v->now_ns);
     session_line_begin(s, &w, line, TRACE_LEASE);
-    trace_put_text(&w, "kind", lease_word(LEASE_BYTES));
-    trace_put_u64(&w, "bytes", bytes);
-    trace_put_time(&w, "wait", wait_ns);
-    trace_put_time(&w, "term", term_ns);
+    trace_put_text(&w, "kind", lease_word((int)wish.kind));
+    if (wish.kind == LEASE_BYTES || wish.bytes != 0)
+        trace_put_u64(&w, "bytes", wish.bytes);
+    if (wish.quiet_ns != 0)
+        trace_put_time(&w, "quiet", wish.quiet_ns);
+    trace_put_time(&w, "wait", wish.wait_ns);
+    trace_put_time(&w, "term", wish.term_ns);
     trace_put_u64(&w, "call", call);
     session_line_answer(s, &w, r);
     session_line_end(s, &w);
@@ -188,11 +197,10 @@ int handle_unlease(struct session *s, const struct wire_request *request, struct
     struct trace_writer w;
     int r;
 
-    if (request->u.lease.kind != LEASE_BYTES)
-        return ERR_UNSUPPORTED;
-    r = arbiter_unreserve(&s->service->arbiter, &s->tenant, s->service->now_ns);
+    r = arbiter_unlease(&s->service->arbiter, &s->tenant, request->u.lease.kind,
+                        s->service->now_ns);
     session_line_begin(s, &w, line, TRACE_UNLEASE);
-    trace_put_text(&w, "kind", lease_word(LEASE_BYTES));
+    trace_put_text(&w, "kind", lease_word((int)request->u.lease.kind));
     session_line_answer(s, &w, r);
     session_line_end(s, &w);
     reply->body = WIRE_DONE;

@@ -13,6 +13,7 @@ struct arbiter_limits room_limits(const struct config *c)
         .busy_wait_ns = c->busy_wait,
         .dead_wait_ns = c->dead_wait,
         .sample_timeout_ns = c->sample_timeout,
+        .quiet_reserve = c->quiet_reserve,
     };
 }
 
@@ -140,6 +141,8 @@ void room_journal(const struct service *v, struct journal *j)
     }
     if (v->now_ns < a->resumes_ns)
         trace_put_time(&w, "resumes", a->resumes_ns);
+    if (v->now_ns < a->settling.rests_until_ns)
+        trace_put_time(&w, "rests", a->settling.rests_until_ns);
     trace_put_time(&w, "t", v->now_ns);
     journal_append(j, line, trace_finish(&w));
     for (size_t i = 0; i < ARBITER_GHOSTS; i++) {
@@ -180,7 +183,19 @@ void room_put_tenant(const struct session *s, struct trace_writer *w)
         trace_put_u64(w, "hold", t->hold.bytes);
         trace_put_u64(w, "hold_before", t->hold.before_bytes);
         trace_put_time(w, "hold_ends", t->hold.ends_ns);
+        if (t->hold.quiet_ends_ns)
+            trace_put_time(w, "hold_quiet", t->hold.quiet_ends_ns);
     }
+    if (arbiter_leased(&s->service->arbiter, t) != LEASE_NONE) {
+        trace_put_text(w, "lease", lease_word((int)t->lease));
+        trace_put_time(w, "lease_ends", t->lease_ends_ns);
+    }
+    if (t->reports.count) {
+        trace_put_u64(w, "most", reports_most(&t->reports));
+        trace_put_time(w, "reported_at", t->reports.last_ns);
+    }
+    if (t->told_ns)
+        trace_put_time(w, "told_at", t->told_ns);
     if (s->service->arbiter.granted == t)
         trace_put_time(w, "granted_at", s->service->arbiter.granted_ns);
 }
@@ -203,6 +218,15 @@ void room_act(struct service *v)
     v->is_acting = false;
 }
 
+static uint64_t quiet_left(const struct arbiter *a, const struct tenant *t, uint64_t now_ns)
+{
+    uint64_t ends_ns = t->hold.bytes ? t->hold.quiet_ends_ns : 0;
+
+    if (arbiter_leased(a, t) == LEASE_EXCLUSIVE)
+        ends_ns = bytes_max(ends_ns, t->lease_ends_ns);
+    return bytes_sub_sat(ends_ns, now_ns);
+}
+
 struct room room_of(const struct session *s)
 {
     const struct arbiter *a = &s->service->arbiter;
@@ -217,6 +241,12 @@ struct room room_of(const struct session *s)
         .waits_bytes = t->wait.kind == WAIT_NONE ? 0 : t->wait.bytes,
         .held_bytes = arbiter_held(a, t),
         .term_ns = bytes_sub_sat(t->hold.ends_ns, s->service->now_ns),
+        .lease = arbiter_leased(a, t),
+        .lease_term_ns = bytes_sub_sat(t->lease_ends_ns, s->service->now_ns),
+        .quiet_ns = quiet_left(a, t, s->service->now_ns),
+        .waits_for = t->wait.lease,
+        .wait_ns =
+            t->wait.kind == WAIT_NONE ? 0 : bytes_sub_sat(t->wait.deadline_ns, s->service->now_ns),
     };
 }
 

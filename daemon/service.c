@@ -44,6 +44,7 @@ static void put_config(const struct service *v, struct trace_writer *w)
     trace_put_time(w, "dead_wait", v->arbiter.limits.dead_wait_ns);
     trace_put_time(w, "busy_wait", v->arbiter.limits.busy_wait_ns);
     trace_put_time(w, "sample_timeout", v->arbiter.limits.sample_timeout_ns);
+    trace_put_u64(w, "quiet_reserve", v->arbiter.limits.quiet_reserve);
 }
 
 static void journal_config(const struct service *v, struct journal *j)

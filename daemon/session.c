@@ -270,6 +270,8 @@ void session_decide(struct session *s, uint32_t seq, const struct boundary *b,
     if (!policy_is_forced(&s->policy, b))
         arbiter_boundary(&v->arbiter, &s->tenant, b, v->now_ns, &others);
     policy_decide(&v->settings, &s->policy, b, sample, &others, &v->reply.u.answer, &notice);
+    if (v->reply.u.answer.decision == DECISION_RELEASE && !policy_is_forced(&s->policy, b))
+        arbiter_told(&v->arbiter, &s->tenant, v->now_ns);
     snprintf(s->component, sizeof(s->component), "%s", b->component);
     s->decided_ns = v->now_ns;
     note_decision(s, b);

@@ -431,6 +431,8 @@ static int on_ask(struct engine *e, const struct trace_line *line, struct replay
     engine_room_boundary(e, p, line, &b, &others);
     policy_decide(&e->settings, &p->policy, &b, e->have_newest ? &newest : NULL, &others,
                   &ret->answer, &notice);
+    if (ret->answer.decision == DECISION_RELEASE && !policy_is_forced(&p->policy, &b))
+        arbiter_told(&e->arbiter, &p->tenant, engine_now_ns(e));
     if (ret->answer.age_ns.has && !(b.free.has && b.total.has))
         ret->answer.age_ns = age_ns;
     ret->kind = REPLAY_DECISION;

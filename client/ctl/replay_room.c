@@ -12,6 +12,7 @@ static const struct arbiter_limits default_limits = {
     .busy_wait_ns = ARBITER_S / 5,
     .dead_wait_ns = 20 * ARBITER_S,
     .sample_timeout_ns = ARBITER_S / 10,
+    .quiet_reserve = UINT64_C(512) << 20,
 };
 
 void engine_room_init(struct engine *e)
@@ -34,6 +35,8 @@ void engine_room_config(struct engine *e, const struct trace_line *line)
     take_time(line, "dead_wait", &e->arbiter.limits.dead_wait_ns);
     take_time(line, "busy_wait", &e->arbiter.limits.busy_wait_ns);
     take_time(line, "sample_timeout", &e->arbiter.limits.sample_timeout_ns);
+    if (trace_has(line, "quiet_reserve"))
+        e->arbiter.limits.quiet_reserve = trace_get_u64(line, "quiet_reserve").v;
 }
 
 void engine_room_open(struct engine *e, struct played *p, const struct trace_line *line)
@@ -54,7 +57,18 @@ void engine_room_open(struct engine *e, struct played *p, const struct trace_lin
         .bytes = trace_get_u64(line, "hold").v,
         .before_bytes = trace_get_u64(line, "hold_before").v,
         .ends_ns = trace_get_time(line, "hold_ends").v,
+        .quiet_ends_ns = trace_get_time(line, "hold_quiet").v,
     };
+    if (trace_get(line, "lease"))
+        t->lease = (enum lease)term_value(lease_terms, trace_get(line, "lease"));
+    t->lease_ends_ns = trace_get_time(line, "lease_ends").v;
+    t->told_ns = trace_get_time(line, "told_at").v;
+    if (trace_get(line, "most")) {
+        t->reports = (struct reports){.reserved = {trace_get_u64(line, "most").v},
+                                      .count = 1,
+                                      .next = 1,
+                                      .last_ns = trace_get_time(line, "reported_at").v};
+    }
     if (trace_get(line, "granted_at")) {
         e->arbiter.granted = t;
         e->arbiter.granted_ns = trace_get_time(line, "granted_at").v;
@@ -81,6 +95,7 @@ void engine_room_clock(struct engine *e)
 
     a->last_event = 0;
     a->resumes_ns = 0;
+    a->settling = (struct settling){0};
     a->newest = (struct sample){0};
     memset(a->ghosts, 0, sizeof(a->ghosts));
     e->foreign_calls = 0;
@@ -96,6 +111,7 @@ void engine_room_note(struct engine *e, const struct trace_line *line)
         return;
     a->last_event = trace_get_u64(line, "events").v;
     a->resumes_ns = trace_get_time(line, "resumes").v;
+    a->settling = (struct settling){.rests_until_ns = trace_get_time(line, "rests").v};
     if (a->waiting == 0) /* else this trace has their begin */
         e->foreign_calls = trace_get_u64(line, "calls").v;
     if (trace_get(line, "newest")) {
@@ -127,6 +143,7 @@ static void take_recorded_reason(const struct engine *e, const struct trace_line
 
     if (!engine_is_torn(e) || !reason)
         return;
+    others->quiet = strcmp(reason, reason_word(REASON_QUIET)) == 0;
     others->reclaims = strcmp(reason, reason_word(REASON_RECLAIM)) == 0;
     others->neighbour_need = strcmp(reason, reason_word(REASON_NEIGHBOUR_NEED)) == 0;
 }
@@ -165,8 +182,10 @@ int engine_on_busy(struct engine *e, const struct trace_line *line, struct repla
     arbiter_busy_end(&e->arbiter, &p->tenant, need, engine_now_ns(e), &others);
     take_recorded_reason(e, line, &others);
     ret->reason = policy_bracket_end(&p->policy, &others);
-    if (ret->reason != REASON_NONE)
+    if (ret->reason != REASON_NONE) {
         ret->kind = REPLAY_VACATED;
+        arbiter_told(&e->arbiter, &p->tenant, engine_now_ns(e));
+    }
     return 0;
 }
 
@@ -210,19 +229,20 @@ int engine_on_lease(struct engine *e, const struct trace_line *line, struct repl
                     char ret_error[TRACE_ERROR_SIZE])
 {
     struct played *p = engine_session(e, line, ret_error);
-    uint64_t wait_ns = 2 * ARBITER_S, term_ns = 120 * ARBITER_S;
+    struct lease_wish wish = {
+        .kind = (enum lease)term_value(lease_terms, trace_get(line, "kind")),
+        .bytes = trace_get_u64(line, "bytes").v,
+        .quiet_ns = trace_get_time(line, "quiet").v,
+        .wait_ns = 2 * ARBITER_S,
+        .term_ns = 120 * ARBITER_S,
+    };
 
     if (!p)
         return -1;
-    if (strcmp(trace_get(line, "kind"), lease_word(LEASE_BYTES)) != 0) {
-        ret->kind = REPLAY_PLANNED;
-        return 0;
-    }
-    take_time(line, "wait", &wait_ns);
-    take_time(line, "term", &term_ns);
-    engine_answer_code(ret, arbiter_reserve(&e->arbiter, &p->tenant, trace_get_u64(line, "bytes").v,
-                                            wait_ns, term_ns, trace_get_u64(line, "call").v,
-                                            engine_now_ns(e)));
+    take_time(line, "wait", &wish.wait_ns);
+    take_time(line, "term", &wish.term_ns);
+    engine_answer_code(ret, arbiter_lease(&e->arbiter, &p->tenant, &wish,
+                                          trace_get_u64(line, "call").v, engine_now_ns(e)));
     return 0;
 }
 
@@ -230,10 +250,14 @@ int engine_on_unlease(struct engine *e, const struct trace_line *line, struct re
                       char ret_error[TRACE_ERROR_SIZE])
 {
     struct played *p = engine_session(e, line, ret_error);
+    const char *kind = trace_get(line, "kind");
 
     if (!p)
         return -1;
-    engine_answer_code(ret, arbiter_unreserve(&e->arbiter, &p->tenant, engine_now_ns(e)));
+    engine_answer_code(
+        ret, arbiter_unlease(&e->arbiter, &p->tenant,
+                             kind ? (enum lease)term_value(lease_terms, kind) : LEASE_BYTES,
+                             engine_now_ns(e)));
     return 0;
 }
 

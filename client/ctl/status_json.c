@@ -165,6 +165,11 @@ static void put_room(json_t *o, const struct room *r)
     put(o, "waits", number(r->waits_bytes));
     put(o, "held", number(r->held_bytes));
     put(o, "term_seconds", r->held_bytes ? seconds(r->term_ns) : json_null());
+    put(o, "lease", r->lease ? json_string(lease_word((int)r->lease)) : json_null());
+    put(o, "lease_term_seconds", r->lease ? seconds(r->lease_term_ns) : json_null());
+    put(o, "quiet_seconds", r->quiet_ns ? seconds(r->quiet_ns) : json_null());
+    put(o, "waits_for", r->waits_for ? json_string(lease_word((int)r->waits_for)) : json_null());
+    put(o, "wait_seconds", r->wait_ns ? seconds(r->wait_ns) : json_null());
 }
 
 /* R31 */

@@ -15,17 +15,25 @@ void arbiter_init(struct arbiter *a, const struct policy_settings *settings,
     list_init(&a->actions);
 }
 
-/* What was due by now happens before the event that comes now, whenever arbiter_tick was called:
- * the same events give the same actions in a replay. */
+/* What was due by now happens before the event that comes now, in the order and as of the times at
+ * which it was due, whenever arbiter_tick was called: the same events give the same actions in a
+ * replay. */
 static void at(struct arbiter *a, uint64_t now_ns)
 {
     uint64_t due_ns = arbiter_due(a); /* as of the last event */
 
+    a->event_ns = now_ns;
+    while (due_ns <= now_ns) {
+        uint64_t done_ns = due_ns;
+
+        a->now_ns = due_ns;
+        pressure_miss(a);
+        pressure_run(a);
+        due_ns = arbiter_due(a);
+        if (due_ns <= done_ns)
+            break;
+    }
     a->now_ns = now_ns;
-    if (due_ns > now_ns)
-        return;
-    pressure_miss(a);
-    pressure_run(a);
 }
 
 /* ---- who is there ---- */
@@ -73,6 +81,7 @@ void arbiter_remove(struct arbiter *a, struct tenant *t, uint64_t now_ns)
 {
     at(a, now_ns);
     pressure_forget(a, t);
+    lease_forget(a, t);
     if (t->reclaim.serves)
         pressure_answered(a, t, 0, opt_none());
     if (a->granted == t)
@@ -91,6 +100,7 @@ static void take_report(struct arbiter *a, struct tenant *t, struct opt_u64 rele
 {
     t->releasable = releasable;
     t->charge = 0;
+    t->told_ns = 0;
     if (a->granted == t)
         a->granted = NULL;
 }
@@ -123,16 +133,23 @@ void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary
     settle_told(a, t, b->reserved);
     policy_report(t->policy, b->reserved, b->allocated);
     take_report(a, t, b->releasable);
-    *ret = (struct others){.reclaims = tell_reclaim(t, b->reserved)};
+    lease_reported(a, t);
+    *ret = (struct others){.quiet = lease_is_quiet_for(a, t, b->free)};
+    ret->reclaims = !ret->quiet && tell_reclaim(t, b->reserved);
     pressure_run(a);
 }
 
-void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us,
-                      uint64_t now_ns)
+void arbiter_told(struct arbiter *a, struct tenant *t, uint64_t now_ns)
+{
+    at(a, now_ns);
+    t->told_ns = now_ns;
+    pressure_run(a);
+}
+
+static void take_release(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us)
 {
     struct opt_u64 reserved = t->policy->state.reserved;
 
-    at(a, now_ns);
     take_report(a, t, opt_none());
     if (is_release) {
         t->slowest_ns = bytes_max(t->slowest_ns, us > UINT64_MAX / 1000 ? UINT64_MAX : us * 1000);
@@ -142,16 +159,24 @@ void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint
     pressure_run(a);
 }
 
+void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us,
+                      uint64_t now_ns)
+{
+    at(a, now_ns);
+    lease_reported(a, t);
+    take_release(a, t, is_release, us);
+}
+
 int arbiter_reclaimed(struct arbiter *a, struct tenant *t, uint64_t call, bool did, uint64_t us,
                       uint64_t now_ns)
 {
     if (t->reclaim.serves == 0 || !t->reclaim.is_pushed || t->reclaim.call != call)
         return ERR_BAD_STATE;
-    if (did) {
-        arbiter_reported(a, t, true, us, now_ns);
+    at(a, now_ns);
+    if (did) { /* for others: it says nothing of what this session maps for itself (R25) */
+        take_release(a, t, true, us);
         return 0;
     }
-    at(a, now_ns);
     pressure_answered(a, t, 0, t->policy->state.reserved);
     pressure_run(a);
     return 0;
@@ -162,6 +187,7 @@ int arbiter_reclaimed(struct arbiter *a, struct tenant *t, uint64_t call, bool d
 static void announce(struct arbiter *a, struct tenant *t, struct opt_u64 need)
 {
     take_report(a, t, opt_none());
+    lease_reported(a, t);
     t->was_busy = true;
     t->last_busy_ns = a->now_ns;
     if (need.has)
@@ -205,10 +231,11 @@ void arbiter_busy_end(struct arbiter *a, struct tenant *t, struct opt_u64 need, 
     at(a, now_ns);
     settle_told(a, t, t->policy->state.reserved);
     announce(a, t, need);
-    *ret = (struct others){
-        .reclaims = tell_reclaim(t, t->policy->state.reserved),
-        .neighbour_need = tenant_is_on(a, t) && arbiter_has_neighbour_need(a, t),
-    };
+    *ret = (struct others){.quiet = lease_is_quiet_for(a, t, opt_none())};
+    if (!ret->quiet) {
+        ret->reclaims = tell_reclaim(t, t->policy->state.reserved);
+        ret->neighbour_need = tenant_is_on(a, t) && arbiter_has_neighbour_need(a, t);
+    }
     pressure_run(a);
 }
 
@@ -248,34 +275,63 @@ int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t cal
     return 0;
 }
 
-int arbiter_reserve(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t wait_ns,
-                    uint64_t term_ns, uint64_t call, uint64_t now_ns)
+static bool is_possible(const struct lease_wish *w)
 {
-    const struct wait w = {
-        .kind = WAIT_RESERVE,
+    bool is_bytes = w->kind == LEASE_BYTES;
+
+    return w->kind != LEASE_NONE && is_bytes == (w->bytes != 0) &&
+           w->quiet_ns <= (is_bytes ? w->term_ns : 0) && w->term_ns != 0 &&
+           w->wait_ns <= ARBITER_LEASE_WAIT_MAX_NS && w->term_ns <= ARBITER_LEASE_TERM_MAX_NS;
+}
+
+static bool has_as_much(const struct arbiter *a, const struct tenant *t,
+                        const struct lease_wish *wish)
+{
+    const struct hold *h = &t->hold;
+
+    if (wish->kind != LEASE_BYTES)
+        return arbiter_leased(a, t) == wish->kind || arbiter_leased(a, t) == LEASE_EXCLUSIVE;
+    return wish->bytes <= h->bytes && a->now_ns < h->ends_ns &&
+           (wish->quiet_ns == 0 || a->now_ns < h->quiet_ends_ns);
+}
+
+int arbiter_lease(struct arbiter *a, struct tenant *t, const struct lease_wish *wish, uint64_t call,
+                  uint64_t now_ns)
+{
+    struct wait w = {
+        .kind = WAIT_LEASE,
+        .lease = wish->kind,
         .call = call,
-        .bytes = bytes,
-        .term_ns = term_ns,
-        .deadline_ns = bytes_add_sat(now_ns, wait_ns),
+        .bytes = wish->bytes,
+        .quiet_ns = wish->quiet_ns,
+        .term_ns = wish->term_ns,
+        .deadline_ns = bytes_add_sat(now_ns, wish->wait_ns),
     };
 
-    if (bytes == 0 || term_ns == 0 || wait_ns > ARBITER_RESERVE_WAIT_MAX_NS ||
-        term_ns > ARBITER_RESERVE_TERM_MAX_NS)
+    if (!is_possible(wish))
         return ERR_INVALID;
     if (t->wait.kind != WAIT_NONE)
         return ERR_BAD_STATE;
     at(a, now_ns);
+    w.is_renewal = has_as_much(a, t, wish);
     pressure_begin(a, t, &w);
     pressure_run(a);
     return 0;
 }
 
-int arbiter_unreserve(struct arbiter *a, struct tenant *t, uint64_t now_ns)
+int arbiter_unlease(struct arbiter *a, struct tenant *t, enum lease kind, uint64_t now_ns)
 {
     at(a, now_ns);
-    if (arbiter_held(a, t) == 0 && t->hold.bytes == 0)
-        return ERR_BAD_STATE;
-    t->hold = (struct hold){0};
+    if (kind == LEASE_BYTES) {
+        if (t->hold.bytes == 0)
+            return ERR_BAD_STATE;
+        t->hold = (struct hold){0};
+    } else {
+        if (t->lease == LEASE_NONE)
+            return ERR_BAD_STATE;
+        t->lease = LEASE_NONE;
+        t->lease_ends_ns = 0;
+    }
     pressure_run(a);
     return 0;
 }
@@ -338,6 +394,7 @@ void arbiter_sample(struct arbiter *a, const struct sample *sample, uint64_t now
         a->newest_ns = bytes_sub_sat(now_ns, sample->age_ns);
         a->samples++;
         lay_ghosts(a);
+        lease_sampled(a);
     } else {
         pressure_unverified(a);
     }
@@ -347,12 +404,6 @@ void arbiter_sample(struct arbiter *a, const struct sample *sample, uint64_t now
 void arbiter_tick(struct arbiter *a, uint64_t now_ns)
 {
     at(a, now_ns);
-}
-
-/* A time that is still to come; one that is over is never due. */
-static uint64_t later(const struct arbiter *a, uint64_t ns)
-{
-    return ns > a->now_ns ? ns : UINT64_MAX;
 }
 
 uint64_t arbiter_due(const struct arbiter *a)
@@ -367,18 +418,13 @@ uint64_t arbiter_due(const struct arbiter *a)
 
         if (t->wait.kind != WAIT_NONE)
             due = bytes_min(due, t->wait.deadline_ns);
-        if (t->wait.kind == WAIT_RESERVE) {
-            due = bytes_min(due, later(a, t->wait.rests_ns));
-            due = bytes_min(due, later(a, a->resumes_ns));
-        }
-        if (t->hold.bytes != 0)
-            due = bytes_min(due, later(a, t->hold.ends_ns));
+        due = bytes_min(due, lease_due(a, t));
         if (t->reclaim.deadline_ns != 0)
             due = bytes_min(due, t->reclaim.deadline_ns);
     }
     if (a->granted)
         due = bytes_min(due, a->granted_ns + ARBITER_GRANT_NS);
-    return due;
+    return bytes_min(due, lease_settle_due(a));
 }
 
 bool arbiter_wants_sample(const struct arbiter *a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arbiter for the sessions of one device (R20 to R24a, docs/policy.md): who could make room
+/* The arbiter for the sessions of one device (R20 to R25a, docs/policy.md): who could make room
  * for whom, who is asked, and what a call that waits for memory is answered. Pure as all of the
  * policy: events come in with their time, actions are taken out of a queue, memory is the caller's
  * and bounded by what it registers. The daemon and replay drive the same code.
@@ -29,12 +29,22 @@
 /* R24: a retry has so long until the next one is granted. */
 #define ARBITER_GRANT_NS (2 * ARBITER_S)
 /* R25: a reservation that waits raises an event that often. */
-#define ARBITER_RESERVE_REST_NS (2 * ARBITER_S)
-/* R25: a reservation is not granted on an older sample. */
-#define ARBITER_RESERVE_AGE_NS (ARBITER_S / 10)
-/* R25: the longest that a reservation may be asked to wait, and to last. */
-#define ARBITER_RESERVE_WAIT_MAX_NS (600 * ARBITER_S)
-#define ARBITER_RESERVE_TERM_MAX_NS (24 * 3600 * ARBITER_S)
+#define ARBITER_LEASE_REST_NS (2 * ARBITER_S)
+/* R25: nothing is granted on an older sample. */
+#define ARBITER_LEASE_AGE_NS (ARBITER_S / 10)
+/* R25: the longest that a lease or a reservation may be asked to wait, and to last. */
+#define ARBITER_LEASE_WAIT_MAX_NS (600 * ARBITER_S)
+#define ARBITER_LEASE_TERM_MAX_NS (24 * 3600 * ARBITER_S)
+/* R25: the device settles for so long at most, then it rests as long. */
+#define ARBITER_SETTLE_NS (30 * ARBITER_S)
+/* R25: two samples so far apart differ by less. */
+#define ARBITER_CALM_NS    (ARBITER_S / 4)
+#define ARBITER_CALM_BYTES (UINT64_C(64) << 20)
+/* R25: a release that was answered and not reported is waited for so long. */
+#define ARBITER_TOLD_NS (20 * ARBITER_S)
+/* R25: who reported within that time is expected to hold the largest of its last reports. */
+#define ARBITER_REPORTED_NS (60 * ARBITER_S)
+#define ARBITER_REPORTS     48
 /* R24a: who was busy within that time will be again. */
 #define ARBITER_ACTIVE_NS (600 * ARBITER_S)
 
@@ -44,13 +54,14 @@ struct arbiter_limits {
     uint64_t busy_wait_ns; /* R24a: 200 ms */
     uint64_t dead_wait_ns; /* R24: 20 s */
     uint64_t sample_timeout_ns;
+    uint64_t quiet_reserve; /* R25: bytes, 512 MiB */
 };
 
 enum wait_kind {
     WAIT_NONE,
     WAIT_OOM,      /* R24: a load has failed, or does not fit (R24b) */
     WAIT_BUSY,     /* R24a: a bracket begins with a need that is not there */
-    WAIT_RESERVE,  /* R25: bytes are to be kept for it */
+    WAIT_LEASE,    /* R25: bytes are to be kept for it, or others to keep off */
     WAIT_OPERATOR, /* somebody asks for the caches of others; bytes says how much */
 };
 
@@ -62,8 +73,12 @@ struct wait {
     uint64_t turn;  /* its first event: retries are granted in this order (R24) */
     uint32_t slot;
     uint64_t bytes, begun_ns, deadline_ns;
-    uint64_t term_ns;   /* WAIT_RESERVE */
-    uint64_t rests_ns;  /* WAIT_RESERVE: no event before that */
+    enum lease lease;   /* WAIT_LEASE */
+    uint64_t term_ns;   /* of it */
+    uint64_t quiet_ns;  /* of it, for bytes */
+    uint64_t rests_ns;  /* of it: no event before that */
+    bool is_unverified; /* of it: there is no sample to grant it by */
+    bool is_renewal;    /* of it: it has as much already, and goes on */
     uint64_t target;    /* WAIT_OPERATOR: only this session, 0: any */
     bool only_ready;    /* WAIT_OPERATOR: leave out those that answer at their next boundary */
     bool needs_sample;  /* one that is younger than sample_ns and sample_count */
@@ -78,9 +93,28 @@ struct wait {
 
 /* R25: bytes that are kept for one. */
 struct hold {
-    uint64_t bytes;        /* 0: none */
-    uint64_t ends_ns;      /* its term */
-    uint64_t before_bytes; /* what the holder's process had when it was granted */
+    uint64_t bytes;         /* 0: none */
+    uint64_t ends_ns;       /* its term */
+    uint64_t quiet_ends_ns; /* until then others keep quiet; 0: they need not */
+    uint64_t before_bytes;  /* what the holder's process had when it was granted */
+};
+
+/* R25: what a session held at its last boundaries, by its own reports. */
+struct reports {
+    uint64_t reserved[ARBITER_REPORTS];
+    uint32_t count, next;
+    uint64_t last_ns;    /* when the newest one came */
+    uint64_t changed_ns; /* when one came last that differed from the one before */
+};
+
+/* R25: before a quiet time begins, memory comes to rest. */
+struct settling {
+    struct tenant *by; /* whom it is for, NULL: nobody */
+    uint64_t since_ns;
+    uint64_t rests_until_ns;   /* it was in vain: not again before that */
+    struct opt_u64 first_free; /* of the first of two samples */
+    uint64_t first_ns;         /* when that was taken */
+    uint64_t calm_ns;          /* when the second was, if they are alike; 0: they are not */
 };
 
 /* A release that a session was asked for (R23). */
@@ -113,9 +147,13 @@ struct tenant {
     struct list link;              /* of arbiter::tenants, by number */
     struct policy_session *policy; /* borrowed; NULL for one that holds no cache of ours */
     uint64_t number;
-    struct opt_u64 releasable;   /* of its last report */
-    uint64_t pid;                /* of its process, 0: not known */
-    struct hold hold;            /* R25 */
+    struct opt_u64 releasable; /* of its last report */
+    uint64_t pid;              /* of its process, 0: not known */
+    struct hold hold;          /* R25 */
+    enum lease lease;          /* R25: shared or exclusive, none where its term is over */
+    uint64_t lease_ends_ns;
+    struct reports reports;
+    uint64_t told_ns;            /* when it was answered RELEASE and has not reported; 0: it has */
     uint64_t charge;             /* R24: freed for it, until its next report */
     bool is_idle, is_background; /* R21: in an idle wait; R23: its background thread listens */
     bool was_busy;
@@ -136,7 +174,8 @@ struct ghost {
 struct arbiter {
     const struct policy_settings *settings;
     struct arbiter_limits limits;
-    uint64_t now_ns;
+    uint64_t now_ns;   /* steps through what is due before an event ... */
+    uint64_t event_ns; /* ... up to this */
     struct list tenants, actions;
     struct tenant *events[ARBITER_EVENTS]; /* whose wait has that slot */
     uint64_t last_event, last_call;
@@ -145,7 +184,8 @@ struct arbiter {
     uint64_t newest_ns;   /* when it was taken */
     uint64_t samples;     /* that came */
     bool wants_sample;
-    uint64_t resumes_ns;    /* R29: until then no reservation is granted */
+    uint64_t resumes_ns; /* R29: until then no reservation and no exclusive lease is granted */
+    struct settling settling;
     struct tenant *granted; /* R24 */
     uint64_t granted_ns;
     struct ghost ghosts[ARBITER_GHOSTS];
@@ -178,6 +218,8 @@ void arbiter_remove(struct arbiter *a, struct tenant *t, uint64_t now_ns);
  * one, which is arbiter_reported. */
 void arbiter_boundary(struct arbiter *a, struct tenant *t, const struct boundary *b,
                       uint64_t now_ns, struct others *ret);
+/* That boundary, or the end of a bracket, was answered RELEASE: its report is due (R25). */
+void arbiter_told(struct arbiter *a, struct tenant *t, uint64_t now_ns);
 /* The session's last report (policy_session::state) has changed; is_release: since it released,
  * in `us` microseconds. */
 void arbiter_reported(struct arbiter *a, struct tenant *t, bool is_release, uint64_t us,
@@ -202,13 +244,24 @@ int arbiter_idle(struct arbiter *a, struct tenant *t, enum phase phase, bool is_
 int arbiter_oom(struct arbiter *a, struct tenant *t, uint64_t need, uint64_t call,
                 uint64_t now_ns) _must_check_;
 
-/* R25: so many bytes are to be kept for t, for term_ns from the grant on. Another one replaces what
- * it has. Ends by an ACTION_END: granted where that says covered, unverified or shadow.
- * ERR_BAD_STATE: it waits already; ERR_INVALID: no bytes, or times beyond the limits above. */
-int arbiter_reserve(struct arbiter *a, struct tenant *t, uint64_t bytes, uint64_t wait_ns,
-                    uint64_t term_ns, uint64_t call, uint64_t now_ns) _must_check_;
-/* ERR_BAD_STATE: it has none. */
-int arbiter_unreserve(struct arbiter *a, struct tenant *t, uint64_t now_ns) _must_check_;
+/* What a lease or a reservation is asked for (R25). */
+struct lease_wish {
+    enum lease kind;
+    uint64_t bytes;    /* LEASE_BYTES: to be kept for it; else 0 */
+    uint64_t quiet_ns; /* LEASE_BYTES: from the grant on, at most term_ns; else 0 */
+    uint64_t wait_ns;
+    uint64_t term_ns; /* from the grant on */
+};
+
+/* R25. What t has of that kind already is renewed, at once where it is no less than this; else this
+ * replaces it when it is granted. Ends by an ACTION_END:
+ * granted where that says covered, unverified or shadow. ERR_BAD_STATE: it waits already;
+ * ERR_INVALID: no bytes, or times beyond the limits above. */
+int arbiter_lease(struct arbiter *a, struct tenant *t, const struct lease_wish *wish, uint64_t call,
+                  uint64_t now_ns) _must_check_;
+/* BYTES: its reservation; else its lease of either kind. ERR_BAD_STATE: it has none. */
+int arbiter_unlease(struct arbiter *a, struct tenant *t, enum lease kind,
+                    uint64_t now_ns) _must_check_;
 
 /* An operator asks that so many bytes be made free, or, with UINT64_MAX, for all there is. target:
  * a session's number, 0 for all. ERR_BAD_STATE, ERR_UNKNOWN_SESSION. */
@@ -239,5 +292,11 @@ uint64_t tenant_claim(const struct tenant *t);
 enum readiness tenant_readiness(const struct arbiter *a, const struct tenant *t);
 /* R25: bytes that are kept for it and that it has not taken yet. */
 uint64_t arbiter_held(const struct arbiter *a, const struct tenant *t);
+/* R25: the lease that it has now. */
+enum lease arbiter_leased(const struct arbiter *a, const struct tenant *t);
+/* R25: the largest that it held at its last boundaries. */
+uint64_t reports_most(const struct reports *r);
+/* R25: does it have others keep quiet now? */
+bool arbiter_is_quiet(const struct arbiter *a, const struct tenant *t);
 /* R24a: what it will map beyond what it holds. */
 uint64_t tenant_unmet_need(const struct tenant *t);

@@ -18,12 +18,43 @@ uint64_t tenant_reclaim_ns(const struct tenant *t);
 bool wait_is_active(const struct wait *w);
 /* R22: the newest sample, where it is young enough. */
 bool arbiter_has_sample(const struct arbiter *a);
+/* Is it one that the wait may be judged by? */
+bool wait_has_sample(const struct arbiter *a, const struct wait *w);
 /* What all sessions of that process hold. */
 uint64_t arbiter_process_bytes(const struct arbiter *a, const struct tenant *t);
 /* R22: bytes that the call of t lacks, beside what is freed for others. */
 uint64_t arbiter_missing(const struct arbiter *a, const struct tenant *t);
 /* R24a: is there another session whose need does not fit what is free? */
 bool arbiter_has_neighbour_need(const struct arbiter *a, const struct tenant *t);
+
+/* R24a: was it busy lately? */
+bool tenant_is_active(const struct arbiter *a, const struct tenant *t);
+
+/* ---- lease.c ---- */
+
+/* R25: may what t waits for not be granted because of what others have, or ask before it? */
+bool lease_is_held_up(const struct arbiter *a, const struct tenant *t);
+/* R25: others are to keep quiet while t, which waits for a lease, has it. */
+bool lease_wants_quiet(const struct wait *w);
+/* R25: must nobody be asked to release for the wait of t now? */
+bool lease_forbids_asking(const struct arbiter *a, const struct tenant *t);
+/* R25: must a boundary of t answer quiet? free: its own reading, for where there is no sample. */
+bool lease_is_quiet_for(const struct arbiter *a, const struct tenant *t, struct opt_u64 own_free);
+/* R25: looks who settles by now, and whether that was in vain. */
+void lease_settle(struct arbiter *a);
+/* R25: takes the newest sample in. */
+void lease_sampled(struct arbiter *a);
+/* R25: has the device come to rest for t? */
+bool lease_has_settled(const struct arbiter *a, const struct tenant *t);
+/* Is a sample due for that? */
+bool lease_wants_sample(const struct arbiter *a);
+/* When lease_settle or a lease of t has something to do next. */
+uint64_t lease_settle_due(const struct arbiter *a);
+uint64_t lease_due(const struct arbiter *a, const struct tenant *t);
+/* t reports at a boundary of its own. */
+void lease_reported(const struct arbiter *a, struct tenant *t);
+/* t is gone. */
+void lease_forget(struct arbiter *a, struct tenant *t);
 
 /* ---- pressure.c ---- */
 

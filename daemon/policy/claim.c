@@ -37,7 +37,7 @@ enum readiness tenant_readiness(const struct arbiter *a, const struct tenant *t)
 
     if (!t->policy || !tenant_is_on(a, t))
         return READINESS_ABSENT;
-    if (t->is_idle || t->wait.kind == WAIT_OOM || t->wait.kind == WAIT_RESERVE)
+    if (t->is_idle || t->wait.kind == WAIT_OOM || t->wait.kind == WAIT_LEASE)
         return READINESS_READY;
     is_busy = !t->policy->choice.brackets || t->policy->state.busy;
     if (t->is_background && t->policy->choice.brackets && !is_busy)
@@ -75,6 +75,12 @@ bool arbiter_has_sample(const struct arbiter *a)
     return a->newest.free.has && a->now_ns - a->newest_ns <= ARBITER_SAMPLE_MAX_AGE_NS;
 }
 
+bool wait_has_sample(const struct arbiter *a, const struct wait *w)
+{
+    return arbiter_has_sample(a) &&
+           (!w->needs_sample || (a->samples > w->samples && a->newest_ns >= w->sample_ns));
+}
+
 uint64_t arbiter_process_bytes(const struct arbiter *a, const struct tenant *t)
 {
     uint64_t sum = 0;
@@ -97,7 +103,7 @@ uint64_t arbiter_held(const struct arbiter *a, const struct tenant *t)
                          bytes_sub_sat(arbiter_process_bytes(a, t), t->hold.before_bytes));
 }
 
-static bool is_active(const struct arbiter *a, const struct tenant *t)
+bool tenant_is_active(const struct arbiter *a, const struct tenant *t)
 {
     return t->policy->state.busy ||
            (t->was_busy && a->now_ns - t->last_busy_ns <= ARBITER_ACTIVE_NS);
@@ -114,7 +120,7 @@ static uint64_t taken_by(const struct arbiter *a, const struct tenant *other, co
     if (w->kind == WAIT_OOM && w->event != 0 && (by->event == 0 || w->event < by->event))
         taken = bytes_add_sat(taken, bytes_min(w->freed, w->bytes));
     /* R25: what active sessions are known to map again is to fit beside a reservation */
-    if (by->kind == WAIT_RESERVE && other->policy && is_active(a, other))
+    if (by->kind == WAIT_LEASE && other->policy && tenant_is_active(a, other))
         taken = bytes_add_sat(taken, tenant_unmet_need(other));
     return taken;
 }
@@ -141,7 +147,7 @@ bool arbiter_has_neighbour_need(const struct arbiter *a, const struct tenant *t)
     {
         const struct tenant *other = list_entry(pos, struct tenant, link);
 
-        if (other != t && other->policy && tenant_is_on(a, other) && is_active(a, other) &&
+        if (other != t && other->policy && tenant_is_on(a, other) && tenant_is_active(a, other) &&
             a->newest.free.v < tenant_unmet_need(other))
             return true;
     }

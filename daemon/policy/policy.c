@@ -253,6 +253,10 @@ static enum decision judge(enum policy policy, const struct answer *a, const str
         *ret_reason = REASON_TELEMETRY_UNAVAILABLE; /* R6, under every policy */
         return DECISION_RELEASE;
     }
+    if (others && others->quiet) {
+        *ret_reason = REASON_QUIET;
+        return DECISION_RETAIN;
+    }
     if (others && others->reclaims) {
         *ret_reason = REASON_RECLAIM;
         return DECISION_RELEASE;

@@ -49,6 +49,7 @@ struct policy_notice {
 
 /* What others on the device make of a boundary of this session. */
 struct others {
+    bool quiet;          /* R25: no memory is to become free now; then the others are false */
     bool reclaims;       /* R23: it is asked to release */
     bool neighbour_need; /* R24a: another one needs more than is free; at the end of a bracket */
 };

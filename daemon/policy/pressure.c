@@ -69,17 +69,24 @@ static void drop_slot(struct arbiter *a, struct wait *w)
 }
 
 /* R25: granted where the room is there, and where nobody can tell. */
-static void grant_hold(struct arbiter *a, struct tenant *t)
+static void grant_lease(struct arbiter *a, struct tenant *t)
 {
     const struct wait *w = &t->wait;
+    uint64_t ends_ns = bytes_add_sat(a->now_ns, w->term_ns);
 
-    if (w->kind != WAIT_RESERVE || (w->end != WAIT_END_COVERED && w->end != WAIT_END_UNVERIFIED))
+    if (w->kind != WAIT_LEASE || (w->end != WAIT_END_COVERED && w->end != WAIT_END_UNVERIFIED))
         return;
-    t->hold = (struct hold){
-        .bytes = w->bytes,
-        .ends_ns = bytes_add_sat(a->now_ns, w->term_ns),
-        .before_bytes = arbiter_process_bytes(a, t),
-    };
+    if (w->lease == LEASE_BYTES) {
+        t->hold = (struct hold){
+            .bytes = w->bytes,
+            .ends_ns = ends_ns,
+            .quiet_ends_ns = w->quiet_ns ? bytes_add_sat(a->now_ns, w->quiet_ns) : 0,
+            .before_bytes = w->is_renewal ? t->hold.before_bytes : arbiter_process_bytes(a, t),
+        };
+    } else {
+        t->lease = w->lease;
+        t->lease_ends_ns = ends_ns;
+    }
 }
 
 static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
@@ -90,7 +97,7 @@ static void end_event(struct arbiter *a, struct tenant *t, enum wait_end end)
         drop_slot(a, w);
     w->has_ended = true;
     w->end = end;
-    grant_hold(a, t); /* now: the next event must not count on it */
+    grant_lease(a, t); /* now: the next event must not count on it */
 }
 
 void pressure_forget(struct arbiter *a, struct tenant *t)
@@ -125,19 +132,17 @@ void pressure_begin(struct arbiter *a, struct tenant *t, const struct wait *w)
         want_sample(a, &t->wait);
 }
 
-static bool has_its_sample(const struct arbiter *a, const struct wait *w)
-{
-    return arbiter_has_sample(a) &&
-           (!w->needs_sample || (a->samples > w->samples && a->newest_ns >= w->sample_ns));
-}
-
 void pressure_unverified(struct arbiter *a)
 {
     list_for_each(pos, tmp, &a->tenants)
     {
         struct tenant *t = list_entry(pos, struct tenant, link);
 
-        if (wait_is_active(&t->wait) && !has_its_sample(a, &t->wait))
+        if (!wait_is_active(&t->wait) || wait_has_sample(a, &t->wait))
+            continue;
+        if (t->wait.kind == WAIT_LEASE) /* who has others keep quiet counts without one too */
+            t->wait.is_unverified = true;
+        else
             end_event(a, t, WAIT_END_UNVERIFIED);
     }
 }
@@ -174,13 +179,22 @@ void pressure_miss(struct arbiter *a)
 
 /* ---- whom to ask ---- */
 
+/* R25: what an active session gives up it is known to map again, and that must fit beside: a
+ * reservation gains nothing by it. */
+static bool maps_it_again(const struct arbiter *a, const struct tenant *t)
+{
+    return tenant_is_active(a, t) && t->policy->choice.brackets && t->policy->state.announced.has &&
+           t->policy->state.announced.v >= t->policy->state.reserved.v;
+}
+
 static bool may_be_asked(const struct arbiter *a, const struct tenant *t, const struct tenant *by,
                          enum readiness readiness)
 {
     const struct wait *w = &by->wait;
 
     return t != by && !(t->asked & bit_of(w)) && tenant_readiness(a, t) == readiness &&
-           tenant_reclaimable(t) > 0 && (w->target == 0 || w->target == t->number);
+           tenant_reclaimable(t) > 0 && (w->target == 0 || w->target == t->number) &&
+           !(w->kind == WAIT_LEASE && maps_it_again(a, t));
 }
 
 /* R23: is x to be asked before y, where that much is missing? */
@@ -231,6 +245,18 @@ static void ask(struct arbiter *a, struct tenant *t, const struct wait *w, bool 
     r->reserved = t->policy->state.reserved.v;
     if (is_pushed)
         arbiter_queue(a, t, ACTION_RECLAIM);
+}
+
+static bool has_candidate(const struct arbiter *a, const struct tenant *by)
+{
+    list_for_each(pos, tmp, &a->tenants)
+    {
+        const struct tenant *t = list_entry(pos, struct tenant, link);
+
+        if (may_be_asked(a, t, by, READINESS_READY) || may_be_asked(a, t, by, READINESS_BUSY))
+            return true;
+    }
+    return false;
 }
 
 static bool ask_all_busy(struct arbiter *a, struct tenant *by)
@@ -297,16 +323,25 @@ static void rest(struct arbiter *a, struct tenant *t)
 {
     drop_slot(a, &t->wait);
     t->wait.event = 0;
-    t->wait.rests_ns = bytes_add_sat(a->now_ns, ARBITER_RESERVE_REST_NS);
+    t->wait.rests_ns = bytes_add_sat(a->now_ns, ARBITER_LEASE_REST_NS);
     want_sample(a, &t->wait);
 }
 
-/* R25: a reservation is granted on what is free now, and not before sessions had time to come back
- * (R29). The next sample comes soon. */
-static bool may_be_granted(const struct arbiter *a, const struct wait *w)
+/* R25: granted on what is free now, not before sessions had time to come back (R29), and, where
+ * others are to keep quiet, when memory has come to rest. The next sample comes soon. */
+static bool may_be_granted(const struct arbiter *a, const struct tenant *t)
 {
-    return w->kind != WAIT_RESERVE ||
-           (a->now_ns >= a->resumes_ns && a->now_ns - a->newest_ns <= ARBITER_RESERVE_AGE_NS);
+    const struct wait *w = &t->wait;
+
+    if (w->kind != WAIT_LEASE || w->lease == LEASE_SHARED)
+        return true;
+    if (a->now_ns < a->resumes_ns)
+        return false;
+    if (w->lease == LEASE_BYTES && w->is_unverified)
+        return true;
+    if (!w->is_unverified && a->event_ns - a->newest_ns > ARBITER_LEASE_AGE_NS)
+        return false;
+    return !lease_wants_quiet(w) || lease_has_settled(a, t);
 }
 
 /* One step of an event; true where something changed. */
@@ -320,16 +355,24 @@ static bool advance(struct arbiter *a, struct tenant *t)
         end_event(a, t, WAIT_END_DEADLINE);
         return true;
     }
-    if (!has_its_sample(a, w))
-        return false;
-    missing = arbiter_missing(a, t);
-    if (missing == 0 && !may_be_granted(a, w))
-        return false;
-    if (missing == 0) {
+    if (w->is_renewal) {
         end_event(a, t, WAIT_END_COVERED);
         return true;
     }
+    if (w->kind == WAIT_LEASE && lease_is_held_up(a, t))
+        return false;
+    if (!w->is_unverified && w->lease != LEASE_SHARED && !wait_has_sample(a, w))
+        return false;
+    missing = w->is_unverified ? 0 : arbiter_missing(a, t);
+    if (missing == 0 && !may_be_granted(a, t))
+        return false;
+    if (missing == 0) {
+        end_event(a, t, w->is_unverified ? WAIT_END_UNVERIFIED : WAIT_END_COVERED);
+        return true;
+    }
     if (is_awaited(a, w, true))
+        return false;
+    if (lease_forbids_asking(a, t) && has_candidate(a, t))
         return false;
     next = best_ready(a, t, missing);
     if (next && !tenant_is_late(a, next)) {
@@ -339,7 +382,7 @@ static bool advance(struct arbiter *a, struct tenant *t)
             ask(a, next, w, true);
         else if (is_awaited(a, w, false) || awaits_ghosts(a, t))
             return false;
-        else if (w->kind == WAIT_RESERVE)
+        else if (w->kind == WAIT_LEASE)
             rest(a, t);
         else
             end_event(a, t, WAIT_END_NOBODY);
@@ -363,7 +406,7 @@ static bool place_the_rest(struct arbiter *a)
         if (a->now_ns >= t->wait.deadline_ns)
             end_event(a, t, WAIT_END_DEADLINE);
         else if (a->now_ns >= t->wait.rests_ns ||
-                 (has_its_sample(a, &t->wait) && arbiter_missing(a, t) == 0))
+                 (wait_has_sample(a, &t->wait) && arbiter_missing(a, t) == 0))
             did |= take_slot(a, t);
     }
     return did;
@@ -379,7 +422,7 @@ static bool is_retry(const struct wait *w)
 
 static void answer(struct arbiter *a, struct tenant *t)
 {
-    if (t->wait.kind != WAIT_RESERVE) /* which keeps it by its term */
+    if (t->wait.kind != WAIT_LEASE) /* which keeps it by its term */
         t->charge = bytes_min(t->wait.freed, t->wait.bytes);
     if (is_retry(&t->wait)) {
         a->granted = t;
@@ -473,12 +516,15 @@ void pressure_run(struct arbiter *a)
     bool did;
 
     a->wants_sample = false;
-    if (a->waiting == 0) /* as nearly always */
+    if (a->waiting == 0) { /* as nearly always */
+        lease_settle(a);
         return;
+    }
     do {
         uint64_t event = 0;
 
         did = place_the_rest(a);
+        lease_settle(a);
         for (struct tenant *t = event_after(a, 0); t; t = event_after(a, event)) {
             event = t->wait.event;
             did |= advance(a, t);
@@ -486,6 +532,8 @@ void pressure_run(struct arbiter *a)
     } while (did);
     answer_all(a);
     for (uint32_t i = 0; i < ARBITER_EVENTS; i++)
-        if (a->events[i] && !has_its_sample(a, wait_at(a, i)))
+        if (a->events[i] && !wait_at(a, i)->is_unverified && !wait_has_sample(a, wait_at(a, i)))
             a->wants_sample = true;
+    if (lease_wants_sample(a))
+        a->wants_sample = true;
 }

@@ -74,11 +74,15 @@ static inline bool proof_is_empty(const struct proof *p)
     return p->freed.has && p->cached.has && proof_gave_nothing(p->freed.v, p->cached.v);
 }
 
-/* R20 to R24a, for showing: what a session could give others, and needs of them. */
+/* R20 to R25, for showing: what a session could give others, and needs of them. */
 struct room {
     enum readiness readiness;
     uint64_t claim_bytes, asked_event, need_bytes, waits_bytes;
-    uint64_t held_bytes, term_ns; /* R25 */
+    uint64_t held_bytes, term_ns; /* of its reservation; times are from now on */
+    enum lease lease;
+    uint64_t lease_term_ns, quiet_ns;
+    enum lease waits_for;
+    uint64_t wait_ns; /* of the call that waits */
     bool is_late;
 };
 

@@ -18,7 +18,8 @@ struct verb_row {
 static const struct verb_row verbs[TRACE_VERB_MAX] = {
     [TRACE_CONFIG] = {"config", "",
                       "margin:d cap_fraction:d min_free:d policy:p allow_never:B mode:m "
-                      "demand_reserve:u oom_wait:t dead_wait:t busy_wait:t sample_timeout:t t:t"},
+                      "demand_reserve:u oom_wait:t dead_wait:t busy_wait:t sample_timeout:t "
+                      "quiet_reserve:u t:t"},
     [TRACE_CLOCK] = {"clock", "wall:w", "t:t"},
     [TRACE_NOTE] =
         {"note", "text:s",

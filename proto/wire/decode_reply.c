@@ -102,6 +102,11 @@ static void room_parse(const Dlo__Wire__Room *m, struct room *ret)
     ret->waits_bytes = m->waits;
     ret->held_bytes = m->held;
     ret->term_ns = m->term_ns;
+    ret->lease = (enum lease)term_or_none(lease_terms, m->lease);
+    ret->lease_term_ns = m->lease_term_ns;
+    ret->quiet_ns = m->quiet_ns;
+    ret->waits_for = (enum lease)term_or_none(lease_terms, m->waits_for);
+    ret->wait_ns = m->wait_ns;
 }
 
 static bool row_parse(const Dlo__Wire__SessionRow *m, struct wire_row *ret)

@@ -251,6 +251,7 @@ static const char *op_parse(const Dlo__Wire__Request *m, struct wire_request *re
         ret->u.lease.bytes = m->lease->bytes;
         ret->u.lease.wait_ns = m->lease->wait_ns;
         ret->u.lease.term_ns = m->lease->term_ns;
+        ret->u.lease.quiet_ns = m->lease->quiet_ns;
         return ret->u.lease.kind != LEASE_NONE ? NULL : "lease.kind";
     case DLO__WIRE__REQUEST__OP_UNLEASE:
         ret->op = WIRE_UNLEASE;

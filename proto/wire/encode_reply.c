@@ -221,6 +221,11 @@ static void room_fill(Dlo__Wire__Room *m, const struct room *r)
     PUT(m, waits, r->waits_bytes);
     PUT(m, held, r->held_bytes);
     PUT(m, term_ns, r->term_ns);
+    PUT(m, lease, r->lease);
+    PUT(m, lease_term_ns, r->lease_term_ns);
+    PUT(m, quiet_ns, r->quiet_ns);
+    PUT(m, waits_for, r->waits_for);
+    PUT(m, wait_ns, r->wait_ns);
 }
 
 static void row_fill(struct row_memory *memory, const struct wire_row *row)

@@ -143,6 +143,7 @@ static void lease_fill(Dlo__Wire__Lease *m, const struct wire_request *request)
     PUT(m, bytes, request->u.lease.bytes);
     PUT(m, wait_ns, request->u.lease.wait_ns);
     PUT(m, term_ns, request->u.lease.term_ns);
+    PUT(m, quiet_ns, request->u.lease.quiet_ns);
 }
 
 static void status_fill(Dlo__Wire__StatusRequest *m, const struct wire_request *request)

@@ -133,7 +133,7 @@ struct wire_request {
         } vacate;
         struct {
             enum lease kind;
-            uint64_t bytes, wait_ns, term_ns;
+            uint64_t bytes, wait_ns, term_ns, quiet_ns;
         } lease; /* of unlease: its kind alone */
     } u;
 };

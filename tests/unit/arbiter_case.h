@@ -25,6 +25,7 @@ static struct player players[SESSIONS + 1];
 static uint64_t total_bytes, now_ns, dead_bytes;
 static uint64_t calls[SESSIONS + 1]; /* the reclaim that each was told */
 static struct action last[SESSIONS + 1];
+static struct others others; /* of the last boundary or end of a bracket */
 static char did[4096];
 
 static inline void drain(void)
@@ -62,6 +63,7 @@ static inline void device(uint64_t total)
         .busy_wait_ns = ARBITER_S / 5,
         .dead_wait_ns = 20 * ARBITER_S,
         .sample_timeout_ns = ARBITER_S / 10,
+        .quiet_reserve = GB / 2,
     };
 
     policy_default_settings(&settings);
@@ -135,11 +137,25 @@ static inline void oom(size_t n, uint64_t need)
     ck_assert_int_eq(arbiter_oom(&arbiter, tenant(n), need, n, now_ns), 0);
 }
 
+/* Asks for a lease or a reservation; seconds. */
+static inline int lease(size_t n, enum lease kind, uint64_t bytes, double quiet, double wait,
+                        double term)
+{
+    const struct lease_wish wish = {
+        .kind = kind,
+        .bytes = bytes,
+        .quiet_ns = (uint64_t)(quiet * (double)ARBITER_S),
+        .wait_ns = (uint64_t)(wait * (double)ARBITER_S),
+        .term_ns = (uint64_t)(term * (double)ARBITER_S),
+    };
+
+    return arbiter_lease(&arbiter, tenant(n), &wish, n, now_ns);
+}
+
 /* A boundary at which it holds so much; true when it is told to release for others. */
 static inline bool boundary(size_t n, uint64_t reserved, uint64_t allocated)
 {
     struct boundary b = {.reserved = opt_u64(reserved), .allocated = opt_u64(allocated)};
-    struct others others;
 
     arbiter_boundary(&arbiter, tenant(n), &b, now_ns, &others);
     state(n)->reserved = b.reserved;
@@ -163,8 +179,6 @@ static inline bool begin_busy(size_t n, uint64_t need)
 
 static inline enum reason end_busy(size_t n, uint64_t need)
 {
-    struct others others;
-
     ck_assert_int_eq(policy_busy(&players[n].policy, PHASE_END), 0);
     arbiter_busy_end(&arbiter, tenant(n), opt_u64(need), now_ns, &others);
     return policy_bracket_end(&players[n].policy, &others);

@@ -245,7 +245,6 @@ START_TEST(what_the_worker_says_is_releasable_counts)
 {
     struct boundary b = {
         .reserved = opt_u64(60 * GB), .allocated = opt_u64(0), .releasable = opt_u64(2 * GB)};
-    struct others others;
 
     device(100 * GB);
     join(1, true, 60 * GB);

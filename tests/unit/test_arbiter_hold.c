@@ -6,10 +6,7 @@
 
 static void reserve(size_t n, uint64_t bytes, double wait, double term)
 {
-    ck_assert_int_eq(arbiter_reserve(&arbiter, tenant(n), bytes,
-                                     (uint64_t)(wait * (double)ARBITER_S),
-                                     (uint64_t)(term * (double)ARBITER_S), n, now_ns),
-                     0);
+    ck_assert_int_eq(lease(n, LEASE_BYTES, bytes, 0, wait, term), 0);
 }
 
 START_TEST(what_fits_is_granted_and_kept)
@@ -52,7 +49,7 @@ START_TEST(it_waits_and_asks_again_in_a_while)
     reserve(1, 60 * GB, 30, 120);
     sample();
     expect("");
-    ck_assert_uint_eq(arbiter_due(&arbiter), now_ns + ARBITER_RESERVE_REST_NS);
+    ck_assert_uint_eq(arbiter_due(&arbiter), now_ns + ARBITER_LEASE_REST_NS);
     idle(2);
     expect("");
     pass(1.9);
@@ -169,8 +166,8 @@ START_TEST(giving_it_up_lets_the_next_one_in)
     reserve(2, 60 * GB, 20, 120);
     sample();
     expect("");
-    ck_assert_int_eq(arbiter_unreserve(&arbiter, tenant(1), now_ns), 0);
-    ck_assert_int_eq(arbiter_unreserve(&arbiter, tenant(1), now_ns), ERR_BAD_STATE);
+    ck_assert_int_eq(arbiter_unlease(&arbiter, tenant(1), LEASE_BYTES, now_ns), 0);
+    ck_assert_int_eq(arbiter_unlease(&arbiter, tenant(1), LEASE_BYTES, now_ns), ERR_BAD_STATE);
     pass(2);
     sample();
     expect("end2:covered");
@@ -207,6 +204,43 @@ START_TEST(asking_again_replaces)
     ck_assert_uint_eq(arbiter_held(&arbiter, tenant(1)), 90 * GB);
     pass(1);
     ck_assert_uint_eq(arbiter_held(&arbiter, tenant(1)), 0);
+}
+END_TEST
+
+START_TEST(asking_again_for_no_more_renews_at_once)
+{
+    device(100 * GB);
+    join(1, true, 0);
+    join(2, true, 90 * GB);
+    reserve(1, 10 * GB, 2, 120);
+    sample();
+    expect("end1:covered");
+    (void)boundary(1, 4 * GB, 4 * GB);
+    pass(100);
+    reserve(1, 10 * GB, 2, 120); /* what it took meanwhile it did not take twice */
+    expect("end1:covered");
+    ck_assert_uint_eq(arbiter_held(&arbiter, tenant(1)), 6 * GB);
+    pass(119);
+    ck_assert_uint_eq(arbiter_held(&arbiter, tenant(1)), 6 * GB);
+}
+END_TEST
+
+START_TEST(who_would_map_it_again_is_not_asked_for_a_reservation)
+{
+    device(100 * GB);
+    join(1, true, 0);
+    join(2, true, 60 * GB);
+    ck_assert(!begin_busy(2, 0));
+    ck_assert_int_eq(end_busy(2, 0), REASON_NONE);
+    idle(2);
+    reserve(1, 50 * GB, 2, 120);
+    sample();
+    expect("");
+    pass(2);
+    expect("end1:deadline");
+    oom(1, 50 * GB); /* a load that has failed is another matter */
+    sample();
+    expect("ask2");
 }
 END_TEST
 
@@ -264,17 +298,22 @@ END_TEST
 START_TEST(what_cannot_be_is_refused)
 {
     static const struct {
-        uint64_t bytes, wait_ns, term_ns;
-    } rows[] = {{0, 1, 1}, {1, 601 * ARBITER_S, 1}, {1, 1, 0}, {1, 1, 86401 * ARBITER_S}};
+        enum lease kind;
+        uint64_t bytes;
+        double quiet, wait, term;
+    } rows[] = {
+        {LEASE_BYTES, 0, 0, 1, 1},     {LEASE_BYTES, 1, 0, 601, 1}, {LEASE_BYTES, 1, 0, 1, 0},
+        {LEASE_BYTES, 1, 0, 1, 86401}, {LEASE_BYTES, 1, 2, 1, 1},   {LEASE_NONE, 0, 0, 1, 1},
+        {LEASE_EXCLUSIVE, 1, 0, 1, 1}, {LEASE_SHARED, 0, 1, 1, 1},  {LEASE_SHARED, 0, 0, 1, 0}};
 
     device(100 * GB);
     join(1, true, 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        ck_assert_int_eq(arbiter_reserve(&arbiter, tenant(1), rows[i].bytes, rows[i].wait_ns,
-                                         rows[i].term_ns, 1, now_ns),
-                         ERR_INVALID);
+        ck_assert_int_eq(
+            lease(1, rows[i].kind, rows[i].bytes, rows[i].quiet, rows[i].wait, rows[i].term),
+            ERR_INVALID);
     oom(1, 1);
-    ck_assert_int_eq(arbiter_reserve(&arbiter, tenant(1), 1, 1, 1, 1, now_ns), ERR_BAD_STATE);
+    ck_assert_int_eq(lease(1, LEASE_BYTES, 1, 0, 1, 1), ERR_BAD_STATE);
 }
 END_TEST
 
@@ -296,6 +335,8 @@ int main(void)
     tcase_add_test(c, giving_it_up_lets_the_next_one_in);
     tcase_add_test(c, a_dead_holder_keeps_nothing);
     tcase_add_test(c, asking_again_replaces);
+    tcase_add_test(c, asking_again_for_no_more_renews_at_once);
+    tcase_add_test(c, who_would_map_it_again_is_not_asked_for_a_reservation);
     tcase_add_test(c, what_active_sessions_map_again_fits_beside_it);
     tcase_add_test(c, nothing_is_granted_until_sessions_had_time_to_come_back);
     tcase_add_test(c, without_a_sample_and_in_shadow_it_is_granted_at_once);

@@ -12,14 +12,17 @@
 
 #include "tests/unit/arbiter_case.h"
 
-#define SCHEDULES       1000
-#define WORKERS         5
-#define STEPS           1200 /* of 50 ms: a minute */
-#define STEP_NS         (ARBITER_S / 20)
-#define COMPONENTS      3
-#define TOLD_KEPT       32
-#define SAMPLES         5 /* steps between periodic samples */
-#define RESERVE_WAIT_NS (4 * ARBITER_S)
+#define SCHEDULES     1000
+#define WORKERS       5
+#define STEPS         1200 /* of 50 ms: a minute */
+#define STEP_NS       (ARBITER_S / 20)
+#define COMPONENTS    3
+#define TOLD_KEPT     32
+#define SAMPLES       5 /* steps between periodic samples */
+#define LEASE_WAIT_NS (4 * ARBITER_S)
+/* R23: an event asks a session once at most, and each worker has one that rests (R25) in between.
+ */
+#define ASKED_A_MINUTE (WORKERS * 60)
 
 /* As ck_assert, which writes to a pipe each time: here it is asked millions of times. */
 #define MUST(condition)                                                                            \
@@ -28,7 +31,7 @@
             ck_abort_msg("schedule %u: %s", (unsigned)schedule, #condition);                       \
     } while (0)
 
-enum doing { IDLE, BUSY, IN_OOM, IN_RESERVE, DEAD };
+enum doing { IDLE, BUSY, IN_OOM, IN_LEASE, DEAD };
 
 struct worker {
     enum doing doing;
@@ -41,13 +44,16 @@ struct worker {
     uint64_t told_events[TOLD_KEPT]; /* that it was asked for, the last ones */
     uint32_t told_count;
     bool is_told; /* to release, by an action */
+    struct lease_wish wish;
+    bool is_renewal; /* it has that much already */
+    uint64_t minute, asked_in_minute;
 };
 
 static struct worker workers[WORKERS + 1];
 static bool has_arbiter;
 static uint64_t schedule, random_state, grants_until_ns, credited, given_back;
 static size_t granted_to;
-static uint64_t failed[2], served[2], asked_total, reserved_total;
+static uint64_t failed[2], served[2], asked_total, leased_total[4], asked_most;
 static struct {
     uint64_t held_bytes, until_ns;
 } grave;
@@ -80,6 +86,22 @@ static void take_sample(void)
 
 /* ---- what holds at every step ---- */
 
+/* Whose quiet is in force; 0: nobody's but that of n. */
+static size_t quiet_of_another(size_t n)
+{
+    for (size_t other = 1; other <= WORKERS; other++)
+        if (other != n && workers[other].doing != DEAD && arbiter_is_quiet(&arbiter, tenant(other)))
+            return other;
+    return 0;
+}
+
+/* R25: nobody gives anything back because of others, or is asked to. */
+static void check_quiet(size_t n)
+{
+    if (arbiter.newest.free.v >= arbiter.limits.quiet_reserve)
+        MUST(quiet_of_another(n) == 0);
+}
+
 static void check_reclaim(const struct action *a)
 {
     size_t n = (size_t)a->tenant->number;
@@ -87,12 +109,19 @@ static void check_reclaim(const struct action *a)
 
     MUST(w->doing != DEAD);
     /* R20, R23: only one that can do it now, on its own thread */
-    MUST(a->tenant->is_idle || w->doing == IN_OOM || w->doing == IN_RESERVE);
+    MUST(!quiet_of_another(0));
+    MUST(a->tenant->is_idle || w->doing == IN_OOM || w->doing == IN_LEASE);
     for (size_t i = 0; i < TOLD_KEPT; i++)
         MUST(a->event != w->told_events[i]); /* R23: once per event */
     workers[n].told_events[w->told_count % TOLD_KEPT] = a->event;
     workers[n].told_count++;
     workers[n].is_told = true;
+    if (workers[n].minute != now_ns / (60 * ARBITER_S)) {
+        workers[n].minute = now_ns / (60 * ARBITER_S);
+        workers[n].asked_in_minute = 0;
+    }
+    asked_most = bytes_max(asked_most, ++workers[n].asked_in_minute);
+    MUST(workers[n].asked_in_minute <= ASKED_A_MINUTE);
     calls[n] = a->call;
     asked_total++;
 }
@@ -101,9 +130,55 @@ static void check_reclaim(const struct action *a)
  * its own: here workers map and give back what is kept for them, between the samples.) */
 static void check_hold(size_t n, uint64_t free_bytes_then)
 {
-    MUST(now_ns - arbiter.newest_ns <= ARBITER_RESERVE_AGE_NS);
+    MUST(now_ns - arbiter.newest_ns <= ARBITER_LEASE_AGE_NS);
     MUST(arbiter_held(&arbiter, tenant(n)) <= free_bytes_then);
-    reserved_total++;
+}
+
+static bool has_ghost(void)
+{
+    for (size_t i = 0; i < ARBITER_GHOSTS; i++)
+        if (arbiter.ghosts[i].bytes != 0)
+            return true;
+    return false;
+}
+
+/* R25: nobody releases or maps again what he had, once it is quiet. */
+static void check_at_rest(size_t n)
+{
+    MUST(now_ns - arbiter.newest_ns <= ARBITER_LEASE_AGE_NS);
+    MUST(!has_ghost());
+    for (size_t other = 1; other <= WORKERS; other++) {
+        const struct tenant *t = tenant(other);
+
+        if (other == n || workers[other].doing == DEAD)
+            continue;
+        MUST(t->reports.count == 0 || now_ns - t->reports.last_ns >= ARBITER_REPORTED_NS ||
+             t->policy->state.reserved.v >= reports_most(&t->reports));
+    }
+}
+
+static void check_lease(size_t n, uint64_t free_bytes_then)
+{
+    const struct worker *w = &workers[n];
+    bool is_exclusive = w->wish.kind == LEASE_EXCLUSIVE;
+
+    leased_total[w->wish.kind]++;
+    if (w->is_renewal)
+        return;
+    if (w->wish.kind != LEASE_SHARED)
+        MUST(quiet_of_another(n) == 0);
+    if (w->wish.kind == LEASE_BYTES)
+        check_hold(n, free_bytes_then);
+    if (is_exclusive || w->wish.quiet_ns != 0)
+        check_at_rest(n);
+    for (size_t other = 1; other <= WORKERS; other++) {
+        enum lease leased = other != n && workers[other].doing != DEAD
+                                ? arbiter_leased(&arbiter, tenant(other))
+                                : LEASE_NONE;
+
+        MUST(leased != LEASE_EXCLUSIVE || w->wish.kind == LEASE_NONE);
+        MUST(!is_exclusive || leased == LEASE_NONE);
+    }
 }
 
 /* R24: retries one at a time, and by the deadline. */
@@ -124,10 +199,10 @@ static void check_end(const struct action *a)
         MUST(now_ns - w->begun_ns <= 21 * ARBITER_S);
         if (a->end == WAIT_END_COVERED) /* the answer says what is */
             MUST(a->free.has && a->free.v >= w->needs[w->component]);
-    } else if (w->doing == IN_RESERVE) {
-        MUST(now_ns - w->begun_ns <= RESERVE_WAIT_NS + STEP_NS);
+    } else if (w->doing == IN_LEASE) {
+        MUST(now_ns - w->begun_ns <= LEASE_WAIT_NS + STEP_NS);
         if (a->end == WAIT_END_COVERED)
-            check_hold(n, a->free.v);
+            check_lease(n, a->free.v);
         w->doing = IDLE;
     } else {
         MUST(now_ns - w->begun_ns <= ARBITER_S / 5 + STEP_NS);
@@ -221,7 +296,6 @@ static bool grow(struct worker *w)
 static void end_request(size_t n, bool did_serve)
 {
     struct worker *w = &workers[n];
-    struct others others = {0};
 
     *(did_serve ? &served[has_arbiter] : &failed[has_arbiter]) += 1;
     w->allocated = 0;
@@ -234,8 +308,10 @@ static void end_request(size_t n, bool did_serve)
     policy_report(&players[n].policy, opt_u64(w->reserved), opt_u64(0));
     arbiter_busy_end(&arbiter, tenant(n), opt_u64(bytes_sub_sat(w->largest, w->reserved)), now_ns,
                      &others);
-    if (policy_bracket_end(&players[n].policy, &others) != REASON_NONE)
+    if (policy_bracket_end(&players[n].policy, &others) != REASON_NONE) {
+        check_quiet(n);
         report_release(n);
+    }
     if (pick(0, 9) < 7) /* the rest is dormant */
         MUST(arbiter_idle(&arbiter, tenant(n), PHASE_BEGIN, false, now_ns) == 0);
 }
@@ -293,16 +369,38 @@ static void begin_request(size_t n)
         w->until_ns = UINT64_MAX;
 }
 
-/* For what it will hold next. */
-static void reserve(size_t n)
+static bool has_it(size_t n, const struct lease_wish *wish)
+{
+    const struct tenant *t = tenant(n);
+
+    if (wish->kind != LEASE_BYTES)
+        return arbiter_leased(&arbiter, t) == wish->kind ||
+               arbiter_leased(&arbiter, t) == LEASE_EXCLUSIVE;
+    return wish->bytes <= t->hold.bytes && now_ns < t->hold.ends_ns &&
+           (wish->quiet_ns == 0 || now_ns < t->hold.quiet_ends_ns);
+}
+
+/* Mostly room for what it will hold next. */
+static void take_lease(size_t n)
 {
     struct worker *w = &workers[n];
+    uint64_t which = pick(0, 9);
 
-    w->doing = IN_RESERVE;
+    w->wish = (struct lease_wish){
+        .kind = which < 8    ? LEASE_BYTES
+                : which == 8 ? LEASE_SHARED
+                             : LEASE_EXCLUSIVE,
+        .bytes = which < 8 ? pick(1, 60) * GB : 0,
+        .wait_ns = LEASE_WAIT_NS,
+        .term_ns = pick(1, 10) * ARBITER_S,
+    };
+    if (which < 2)
+        w->wish.quiet_ns = w->wish.term_ns;
+    w->is_renewal = has_it(n, &w->wish);
+    w->doing = IN_LEASE;
     w->begun_ns = now_ns;
     w->until_ns = UINT64_MAX;
-    MUST(arbiter_reserve(&arbiter, tenant(n), pick(1, 60) * GB, RESERVE_WAIT_NS,
-                         pick(1, 10) * ARBITER_S, n, now_ns) == 0);
+    MUST(arbiter_lease(&arbiter, tenant(n), &w->wish, n, now_ns) == 0);
 }
 
 static void pass_boundary(size_t n)
@@ -312,8 +410,10 @@ static void pass_boundary(size_t n)
     w->allocated = 0;
     if (has_arbiter) {
         end_grant(n);
-        if (boundary(n, w->reserved, 0))
+        if (boundary(n, w->reserved, 0)) {
+            check_quiet(n);
             report_release(n);
+        }
     }
     if (++w->component < COMPONENTS)
         load(n, false);
@@ -356,7 +456,7 @@ static void act(size_t n)
     if (now_ns < w->until_ns)
         return;
     if (w->doing == IDLE && has_arbiter && pick(0, 19) == 0)
-        reserve(n);
+        take_lease(n);
     else if (w->doing == IDLE)
         begin_request(n);
     else if (w->doing == IN_OOM)
@@ -429,12 +529,15 @@ START_TEST(random_schedules_keep_what_is_promised)
         play(seed, true);
     }
     printf("# %u schedules: %u requests failed of %u without a daemon, %u of %u with one; %u "
-           "asked, %u "
-           "reservations granted\n",
+           "asked, at most %u of one worker in a minute; granted: %u reservations, %u exclusive "
+           "leases, %u shared ones\n",
            (unsigned)count, (unsigned)failed[0], (unsigned)(failed[0] + served[0]),
            (unsigned)failed[1], (unsigned)(failed[1] + served[1]), (unsigned)asked_total,
-           (unsigned)reserved_total);
-    ck_assert_uint_gt(reserved_total, count);
+           (unsigned)asked_most, (unsigned)leased_total[LEASE_BYTES],
+           (unsigned)leased_total[LEASE_EXCLUSIVE], (unsigned)leased_total[LEASE_SHARED]);
+    ck_assert_uint_gt(leased_total[LEASE_BYTES], count / 2);
+    ck_assert_uint_gt(leased_total[LEASE_EXCLUSIVE], 0);
+    ck_assert_uint_gt(leased_total[LEASE_SHARED], 0);
     ck_assert_uint_gt(asked_total, count);
     ck_assert_uint_lt(failed[1] * (failed[0] + served[0]), failed[0] * (failed[1] + served[1]));
     ck_assert_uint_lt(failed[1], failed[0]);

@@ -212,7 +212,8 @@ static inline void fill_row(struct wire_row *row)
     row->budget = big_opt();
     row->habit = HABIT_FLAPPING;
     row->cure = CURE_TELEMETRY;
-    row->room = (struct room){READINESS_DORMANT, big(), big(), big(), big(), big(), big(), true};
+    row->room = (struct room){READINESS_DORMANT, big(), big(), big(),        big(), big(), big(),
+                              LEASE_EXCLUSIVE,   big(), big(), LEASE_SHARED, big(), true};
     row->proof = (struct proof){big(),     big(),     big(),     big(), big_opt(),
                                 big_opt(), big_opt(), big_opt(), big(), big()};
 }
