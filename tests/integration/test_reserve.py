@@ -109,8 +109,7 @@ def after_a_start_sessions_have_time_to_come_back():
             check_equal(a.recv(slow(10))[2]["end"], 1, "covered")
             a.ok("unlease", kind=3)
             check_equal(a.error("unlease", kind=3), "bad_state")
-            check_equal(a.error("unlease", kind=1), "unsupported")
-            check_equal(a.error("lease", kind=2), "unsupported")
+            check_equal(a.error("unlease", kind=1), "bad_state")
             check_equal(a.error("lease", kind=3), "invalid")
         check_replays(journal)
 
